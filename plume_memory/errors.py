@@ -1,0 +1,144 @@
+"""Every error a caller can meet, in one tree.
+
+    PlumeError
+    ├── InvalidInput            a value that no retry will make valid
+    ├── MissingExtra            an optional package is not installed
+    ├── ModelError
+    │   ├── ModelNotFound
+    │   ├── HubUnreachable
+    │   ├── HashMismatch
+    │   ├── MissingChatTemplate
+    │   ├── UnknownArchitecture
+    │   └── PromptTooLong
+    ├── FactorsError            LoRA factors that do not fit together or do not fit the model
+    ├── CheckpointError
+    │   └── UnsafeCheckpoint    a pickle that names something the converter does not admit
+    ├── ParameterizerError      a text could not be turned into factors
+    └── StoreError
+        ├── MemoryNotFound
+        ├── MemoryExists
+        ├── MemoryClosed
+        ├── VersionNotFound
+        ├── VersionConflict
+        ├── IdempotencyConflict
+        ├── IntegrityError      the log does not verify
+        ├── SchemaError         the database's schema is older or newer than this package
+        ├── StoreUnavailable    the database answered with an error of its own
+        └── ArtifactError
+            ├── ArtifactMissing
+            └── ArtifactDamaged
+
+The docstring of a class is its default message; a raised message says what was asked, what was
+found and what to do.
+"""
+
+
+class PlumeError(Exception):
+    """plume_memory could not do what was asked."""
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or (self.__doc__ or "").strip())
+
+
+class InvalidInput(PlumeError, ValueError):
+    """The input is not valid."""
+
+
+class MissingExtra(PlumeError, ImportError):
+    """An optional package is not installed."""
+
+
+class ModelError(PlumeError):
+    """The base model could not be used."""
+
+
+class ModelNotFound(ModelError):
+    """No model of that name was found."""
+
+
+class HubUnreachable(ModelError):
+    """The model hub could not be reached and the model is not in the local cache."""
+
+
+class HashMismatch(ModelError):
+    """A downloaded file does not have the pinned sha256."""
+
+
+class MissingChatTemplate(ModelError):
+    """The model's tokenizer has no chat template."""
+
+
+class UnknownArchitecture(ModelError):
+    """The model's architecture is not supported."""
+
+
+class PromptTooLong(ModelError):
+    """The prompt and the answer do not fit the model's context window."""
+
+
+class FactorsError(PlumeError, ValueError):
+    """The LoRA factors do not fit together, or do not fit the model."""
+
+
+class CheckpointError(PlumeError):
+    """The checkpoint could not be read."""
+
+
+class UnsafeCheckpoint(CheckpointError):
+    """The pickle names an object outside the converter's list."""
+
+
+class ParameterizerError(PlumeError):
+    """A text could not be turned into LoRA factors."""
+
+
+class StoreError(PlumeError):
+    """The store could not do what was asked."""
+
+
+class MemoryNotFound(StoreError):
+    """No memory of that name exists in this database."""
+
+
+class MemoryExists(StoreError):
+    """A memory of that name exists already."""
+
+
+class MemoryClosed(StoreError):
+    """The memory was closed; open it again."""
+
+
+class VersionNotFound(StoreError):
+    """The memory has no such version."""
+
+
+class VersionConflict(StoreError):
+    """The memory has moved on since the expected version."""
+
+
+class IdempotencyConflict(StoreError):
+    """The idempotency key was used before with another text."""
+
+
+class IntegrityError(StoreError):
+    """The log does not verify: a row was altered after it was written."""
+
+
+class SchemaError(StoreError):
+    """The database's schema does not match this package."""
+
+
+class StoreUnavailable(StoreError):
+    """The database could not be reached or refused the operation."""
+
+
+class ArtifactError(StoreError):
+    """An artifact could not be used."""
+
+
+class ArtifactMissing(ArtifactError):
+    """The artifact is not in the store."""
+
+
+class ArtifactDamaged(ArtifactError):
+    """The artifact's bytes do not have the sha256 they are stored under."""

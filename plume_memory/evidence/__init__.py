@@ -1,0 +1,1 @@
+"""Routable units of a history and the router. Torch-free."""

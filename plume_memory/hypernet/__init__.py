@@ -1,0 +1,1 @@
+"""Text to LoRA factors through a frozen hypernetwork."""

@@ -1,0 +1,1 @@
+"""Doc-to-LoRA (arXiv 2602.15902), as our own modules."""

@@ -1,0 +1,1 @@
+"""LoRA factors as values, their algebra, and their files."""

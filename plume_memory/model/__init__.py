@@ -1,0 +1,1 @@
+"""The base model: where it comes from, how adapters attach to it, how it decodes."""

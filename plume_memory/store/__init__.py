@@ -1,0 +1,1 @@
+"""The append-only SQL log and the content-addressed artifacts. Torch-free."""
