@@ -1,0 +1,151 @@
+"""The frozen base model on a device, with its tokenizer, its frame and its fingerprint."""
+
+import threading
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from plume_memory.errors import InvalidInput, ModelError, UnknownArchitecture
+from plume_memory.model.hub import content_fingerprint, fetch, named_source
+from plume_memory.model.prompt import ChatFormat
+
+SUPPORTED_FAMILIES = ("llama", "mistral", "qwen2", "qwen3", "gemma2")
+"""Families whose decoder layers sit at `.model.layers` with an `mlp.down_proj`, tried by our tests or D2L."""
+
+_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BaseModel:
+    """A causal language model that never changes. Shared by every memory of an engine."""
+
+    model: Any
+    """Hugging Face `*ForCausalLM` in eval mode; no parameter requires a gradient."""
+    tokenizer: Any
+    name: str
+    fingerprint: str
+    """sha256 of config and weights; part of every derived artifact's key."""
+    chat: ChatFormat
+    lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
+    """Held for one forward pass at a time: adapters are hooks on this one model object."""
+
+    @classmethod
+    def load(
+        cls, name: str, *, device: str | None = None, dtype: str | None = None, cache: Path | None = None
+    ) -> "BaseModel":
+        """Load a model by name, folder or Hugging Face id.
+
+        Args:
+            name: see `model.hub.fetch`.
+            device: "cpu", "cuda", "cuda:1", …; CUDA where there is one when not given.
+            dtype: "float32", "bfloat16" or "float16"; when not given bfloat16 where the device
+                multiplies it natively, else float32.
+            cache: folder of prepared models.
+
+        Raises:
+            ModelError: its subclasses name what is wrong with the model or the hub.
+            InvalidInput: unknown device or dtype.
+        """
+        folder = fetch(name, cache=cache)
+        on = _device(device)
+        model = _load_weights(folder, name, _dtype(dtype, on)).to(on)
+        from transformers import AutoTokenizer  # noqa: PLC0415 — three seconds; `plume --help` must not pay them
+
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(folder)
+        except (OSError, ValueError) as err:
+            raise ModelError(f"The folder of {name!r} holds no tokenizer that transformers can read: {err}") from err
+        label = name if named_source(name) else str(name)
+        return cls.wrap(model, tokenizer, name=label, fingerprint=content_fingerprint(folder))
+
+    @classmethod
+    def wrap(cls, model: Any, tokenizer: Any, *, name: str, fingerprint: str) -> "BaseModel":
+        """Take a loaded Hugging Face model and tokenizer as they are.
+
+        Raises:
+            UnknownArchitecture: not one of `SUPPORTED_FAMILIES`.
+            MissingChatTemplate: the tokenizer has none.
+        """
+        family = model.config.model_type
+        if family not in SUPPORTED_FAMILIES:
+            raise UnknownArchitecture(
+                f"{name!r} is a {family!r} model; supported are {', '.join(SUPPORTED_FAMILIES)}."
+            )
+        model.eval().requires_grad_(False)
+        return cls(model, tokenizer, name, fingerprint, ChatFormat.of(tokenizer, name))
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return torch.device(self.model.device)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """dtype of the weights."""
+        return next(iter(self.model.parameters())).dtype
+
+    @property
+    def context_window(self) -> int:
+        """Most tokens the model was made for, prompt and answer together."""
+        return int(self.model.config.max_position_embeddings)
+
+    @property
+    def stop_ids(self) -> frozenset[int]:
+        """Ids that end an answer: end of text, and end of turn where the tokenizer names one."""
+        named = {"<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|endoftext|>"} & set(self.tokenizer.get_vocab())
+        ids = set(self.tokenizer.convert_tokens_to_ids(sorted(named)))
+        for source in (self.tokenizer.eos_token_id, self.model.generation_config.eos_token_id):
+            ids.update(source if isinstance(source, list) else [source])
+        return frozenset(i for i in ids if isinstance(i, int))
+
+
+def _load_weights(folder: Path, name: str, dtype: torch.dtype) -> Any:
+    from transformers import AutoConfig, AutoModelForCausalLM  # noqa: PLC0415 — as above
+    from transformers.utils import logging as hf_logging  # noqa: PLC0415 — as above
+
+    try:
+        config = AutoConfig.from_pretrained(folder)
+    except (OSError, ValueError, KeyError) as err:
+        raise UnknownArchitecture(f"transformers does not know the architecture of {name!r}: {err}") from err
+    if config.model_type not in SUPPORTED_FAMILIES:
+        raise UnknownArchitecture(
+            f"{name!r} is a {config.model_type!r} model; supported are {', '.join(SUPPORTED_FAMILIES)}."
+        )
+    # Gemma-2 caps its attention logits; PyTorch's fused attention cannot, so it would compute another model.
+    attention = "eager" if getattr(config, "attn_logit_softcapping", None) else "sdpa"
+    hf_logging.disable_progress_bar()  # type: ignore[no-untyped-call,unused-ignore]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        try:
+            return AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, attn_implementation=attention)
+        except (OSError, ValueError) as err:
+            raise ModelError(f"The weights of {name!r} in {folder} cannot be loaded: {err}") from err
+
+
+def _device(asked: str | None) -> torch.device:
+    if asked is None:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(asked)
+    except RuntimeError as err:
+        raise InvalidInput(f"Unknown device {asked!r}; write cpu, cuda or cuda:N.") from err
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise InvalidInput(f"Device {asked!r} was asked for, but this PyTorch sees no CUDA device; use cpu.")
+    return device
+
+
+def _dtype(asked: str | None, device: torch.device) -> torch.dtype:
+    if asked is not None:
+        if asked not in _DTYPES:
+            raise InvalidInput(f"Unknown dtype {asked!r}; write one of {', '.join(_DTYPES)}.")
+        return _DTYPES[asked]
+    native = torch.cuda.is_bf16_supported() if device.type == "cuda" else _cpu_has_bf16()
+    return torch.bfloat16 if native else torch.float32
+
+
+def _cpu_has_bf16() -> bool:
+    # The capability dictionary is public; the key is absent on processors other than x86.
+    return bool(torch.cpu.get_capabilities().get("avx512_bf16", False))

@@ -1,0 +1,247 @@
+"""Fused decoding: two rows per query in one batch, both fed the same chosen token.
+
+N queries are at most 2N rows. Greedy: y_t = argmax S_t (model/fusion.py). No lock and no torch
+context is held while the caller looks at a step, so an abandoned stream blocks nobody and an update
+meanwhile neither waits for a decode nor changes it. It knows nothing of memories or versions.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from plume_memory.errors import InvalidInput, PromptTooLong
+from plume_memory.model.base import BaseModel
+from plume_memory.model.fusion import Fused, fuse
+from plume_memory.model.streams import FixedRows, GrowingRows, Prefilled, Row, Rows, prefill
+from plume_memory.model.text import TextAssembler
+from plume_memory.records import Candidate, TokenTrace, Usage
+
+FinishReason = Literal["stop", "length"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Query:
+    """One question: the global stream and, where there is evidence, the evidence stream."""
+
+    global_row: Row
+    evidence_row: Row | None = None
+    """Without it the answer is the global stream's alone (λ = 0)."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeSettings:
+    """How a batch is decoded; the same for all its queries."""
+
+    max_new_tokens: int = 256
+    lambda_max: float = 1.0
+    tau: float = 0.3
+    stop: tuple[str, ...] = ()
+    """The answer ends before the first of these texts."""
+    top_candidates: int = 0
+    """Keep this many candidates of both streams per token in the trace."""
+
+    def __post_init__(self) -> None:
+        if self.max_new_tokens < 1:
+            raise InvalidInput(f"max_new_tokens must be at least 1, got {self.max_new_tokens}.")
+        if any(not text for text in self.stop):
+            raise InvalidInput("A stop string must not be empty.")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One token of one query."""
+
+    query: int
+    """Index of the query in the batch."""
+    text: str
+    """Text that is now certain; empty while it is held back (half a character, a possible stop string)."""
+    trace: TokenTrace
+    finish_reason: FinishReason | None = None
+    """Set on the last step of a query."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """A finished answer."""
+
+    text: str
+    finish_reason: FinishReason
+    usage: Usage
+    trace: tuple[TokenTrace, ...]
+
+
+class FusedDecoder:
+    """Decodes batches of queries on one base model; safe to use from many threads."""
+
+    def __init__(self, base: BaseModel, *, fixed_shapes: bool | None = None) -> None:
+        """Take a model.
+
+        Args:
+            base: shared by all streams; one forward pass runs at a time.
+            fixed_shapes: decode with buffers of fixed shape (on CUDA with captured graphs); on CUDA
+                by default.
+        """
+        self._base = base
+        self._fixed = base.device.type == "cuda" if fixed_shapes is None else fixed_shapes
+        self._idle: dict[tuple[int, int, int], FixedRows] = {}
+
+    def decode(self, queries: Sequence[Query], settings: DecodeSettings) -> list[Decoded]:
+        """Decode a batch to its end. See `stream` for the errors."""
+        steps: list[list[Step]] = [[] for _ in queries]
+        for step in self.stream(queries, settings):
+            steps[step.query].append(step)
+        return [_collect(query, own) for query, own in zip(queries, steps, strict=True)]
+
+    def stream(self, queries: Sequence[Query], settings: DecodeSettings) -> Iterator[Step]:
+        """Decode a batch token by token; steps of different queries are interleaved.
+
+        Raises:
+            PromptTooLong: a prompt leaves no room for an answer in the model's context window.
+            FactorsError: an adapter does not fit the model.
+        """
+        if not queries:
+            return
+        rows, pairs = _rows_of(queries)
+        room = self._room(rows, settings)
+        running = {i: TextAssembler(self._base.tokenizer, settings.stop) for i in range(len(queries))}
+        budgets = {i: min(settings.max_new_tokens, room[g], room[e]) for i, (g, e) in enumerate(pairs)}
+        made = 0
+        batch: Rows | None = None
+        key: tuple[int, int, int] | None = None
+        try:
+            with self._base.lock, torch.inference_mode():
+                filled = prefill(self._base, rows, rank=_padded_rank(rows) if self._fixed else None)
+                fused, batch, key = self._start(filled, settings, pairs, max(budgets.values()))
+            while True:
+                made += 1
+                finished = set()
+                chosen = fused.scores.argmax(-1).tolist()
+                for at, i in enumerate(running):
+                    step = self._emit(i, at, int(chosen[at]), fused, running[i], settings, made >= budgets[i])
+                    if step.finish_reason:
+                        finished.add(i)
+                    yield step
+                tokens = dict(zip(running, chosen, strict=True))
+                running = {i: text for i, text in running.items() if i not in finished}
+                if not running:
+                    return
+                with self._base.lock, torch.inference_mode():
+                    batch.drop({row for i in finished for row in pairs[i]})
+                    fused = self._step(batch, pairs, tokens, list(running), settings)
+        finally:
+            if key is not None and isinstance(batch, FixedRows):
+                self._idle[key] = batch
+
+    def _room(self, rows: list[Row], settings: DecodeSettings) -> list[int]:
+        window = self._base.context_window
+        room = [window - row.tokens for row in rows]
+        if min(room) < 1:
+            longest = max(row.tokens for row in rows)
+            raise PromptTooLong(
+                f"The prompt has {longest} tokens and {self._base.name!r} reads at most {window}, the answer "
+                f"included (asked for up to {settings.max_new_tokens}). Shorten the question."
+            )
+        return room
+
+    def _start(
+        self, filled: Prefilled, settings: DecodeSettings, pairs: list[tuple[int, int]], new_tokens: int
+    ) -> tuple[Fused, Rows, tuple[int, int, int] | None]:
+        fused = _fuse_pairs(filled.logits, pairs, settings)
+        if not self._fixed:
+            return fused, GrowingRows(self._base, filled), None
+        slots = -(-(filled.mask.shape[1] + new_tokens) // 128) * 128  # few shapes, so few graphs
+        rank = filled.adapters.rank if filled.adapters else 0
+        key = (len(filled.logits), slots, rank)
+        batch = self._idle.pop(key, None) or FixedRows(self._base, len(filled.logits), slots, filled.adapters)
+        batch.load(filled)
+        return fused, batch, key
+
+    def _step(
+        self,
+        batch: Rows,
+        pairs: list[tuple[int, int]],
+        tokens: dict[int, int],
+        running: list[int],
+        settings: DecodeSettings,
+    ) -> Fused:
+        """One token further for all present rows; both rows of a query get the same token."""
+        owner = {row: i for i, pair in enumerate(pairs) for row in pair}
+        logits = batch.step([tokens.get(owner[row], 0) for row in batch.present])
+        at = {row: position for position, row in enumerate(batch.present)}
+        return _fuse_pairs(logits, [(at[pairs[i][0]], at[pairs[i][1]]) for i in running], settings)
+
+    def _emit(
+        self,
+        query: int,
+        at: int,
+        token: int,
+        fused: Fused,
+        text: TextAssembler,
+        settings: DecodeSettings,
+        last: bool,
+    ) -> Step:
+        reason: FinishReason | None = None
+        if token in self._base.stop_ids:
+            piece, reason = text.finish(), "stop"
+        else:
+            piece = text.add(token)
+            if text.stopped:
+                reason = "stop"
+            elif last:
+                piece, reason = piece + text.finish(), "length"
+        tokenizer = self._base.tokenizer
+        trace = TokenTrace(
+            token_id=token,
+            text=tokenizer.decode([token]),
+            js=float(fused.js[at]),
+            weight=float(fused.weight[at]),
+            global_top=_top(fused.global_log_probs[at], settings.top_candidates, tokenizer),
+            evidence_top=_top(fused.evidence_log_probs[at], settings.top_candidates, tokenizer),
+        )
+        return Step(query, piece, trace, reason)
+
+
+def _rows_of(queries: Sequence[Query]) -> tuple[list[Row], list[tuple[int, int]]]:
+    """All rows of a batch, and for each query its (global, evidence) rows; the same row twice without evidence."""
+    rows: list[Row] = []
+    pairs = []
+    for query in queries:
+        if not query.global_row.prompt_ids:
+            raise InvalidInput("A prompt needs at least one token.")
+        rows.append(query.global_row)
+        if query.evidence_row is not None:
+            rows.append(query.evidence_row)
+        pairs.append((len(rows) - (2 if query.evidence_row else 1), len(rows) - 1))
+    return rows, pairs
+
+
+def _padded_rank(rows: list[Row]) -> int | None:
+    """Round the widest rank up to a multiple of 16: few shapes, so few graphs."""
+    widest = max((row.factors.rank for row in rows if row.factors is not None), default=0)
+    return -(-widest // 16) * 16 or None
+
+
+def _fuse_pairs(logits: torch.Tensor, pairs: list[tuple[int, int]], settings: DecodeSettings) -> Fused:
+    first, second = ([pair[side] for pair in pairs] for side in (0, 1))
+    return fuse(logits[first], logits[second], lambda_max=settings.lambda_max, tau=settings.tau)
+
+
+def _top(log_probs: torch.Tensor, count: int, tokenizer: object) -> tuple[Candidate, ...]:
+    if count == 0:
+        return ()
+    best = log_probs.topk(min(count, log_probs.shape[-1]))
+    decode = tokenizer.decode  # type: ignore[attr-defined]
+    return tuple(
+        Candidate(int(i), decode([int(i)]), float(p)) for p, i in zip(best.values, best.indices, strict=True)
+    )
+
+
+def _collect(query: Query, steps: list[Step]) -> Decoded:
+    reason = steps[-1].finish_reason
+    assert reason is not None, "a stream ends with a finish reason"
+    usage = Usage(prompt_tokens=len(query.global_row.prompt_ids), completion_tokens=len(steps))
+    return Decoded("".join(s.text for s in steps), reason, usage, tuple(s.trace for s in steps))
+
+

@@ -1,0 +1,89 @@
+"""Small real models and a byte tokenizer for tests: yours and ours. CPU, offline, milliseconds.
+
+`tiny_base("llama")` is a random model of a supported family behind the same `BaseModel` the engine
+uses; nothing is mocked.
+"""
+
+import hashlib
+from typing import Any
+
+import torch
+
+from plume_memory.errors import InvalidInput
+from plume_memory.lora.factors import LoraFactors, Pair
+from plume_memory.model.base import BaseModel
+
+_TEMPLATE = (
+    "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+_SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+
+
+def byte_tokenizer() -> Any:
+    """Return a fast tokenizer whose tokens are the 256 bytes and three special tokens (259 ids)."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers  # noqa: PLC0415 — only tests pay for it
+    from transformers import PreTrainedTokenizerFast  # noqa: PLC0415 — as above
+
+    vocab = {token: i for i, token in enumerate([*_SPECIAL, *sorted(pre_tokenizers.ByteLevel.alphabet())])}
+    tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)  # type: ignore[assignment,unused-ignore]
+    tokenizer.decoder = decoders.ByteLevel()  # type: ignore[assignment,unused-ignore]
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, eos_token="<|im_end|>", pad_token="<|endoftext|>", bos_token="<|im_start|>"
+    )
+    fast.add_special_tokens({"additional_special_tokens": list(_SPECIAL)})
+    fast.chat_template = _TEMPLATE
+    return fast
+
+
+def tiny_base(family: str = "llama", *, seed: int = 0, layers: int = 3, context_window: int = 2048) -> BaseModel:
+    """Return a random float32 model of one family: hidden 32, MLP 64, byte vocabulary.
+
+    Raises:
+        InvalidInput: not one of llama, qwen3, gemma2, mistral.
+    """
+    import transformers as hf  # noqa: PLC0415 — three seconds; only tests that need a model pay them
+
+    classes: dict[str, tuple[Any, Any]] = {
+        "llama": (hf.LlamaConfig, hf.LlamaForCausalLM),
+        "qwen3": (hf.Qwen3Config, hf.Qwen3ForCausalLM),
+        "gemma2": (hf.Gemma2Config, hf.Gemma2ForCausalLM),
+        "mistral": (hf.MistralConfig, hf.MistralForCausalLM),
+    }
+    if family not in classes:
+        raise InvalidInput(f"No tiny model of family {family!r}; have {', '.join(classes)}.")
+    config_class, model_class = classes[family]
+    tokenizer = byte_tokenizer()
+    special: dict[str, Any] = {"sliding_window": 24} if family in ("gemma2", "mistral") else {}
+    config = config_class(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=layers,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=8,
+        max_position_embeddings=context_window,
+        initializer_range=0.3,  # wide enough that greedy answers differ from each other
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=2,
+        tie_word_embeddings=True,
+        attn_implementation="eager" if family == "gemma2" else "sdpa",
+        **special,
+    )
+    torch.manual_seed(seed)
+    model = model_class(config).float()
+    digest = hashlib.sha256(f"{family}-{seed}-{layers}".encode()).hexdigest()
+    return BaseModel.wrap(model, tokenizer, name=f"tiny-{family}", fingerprint=digest)
+
+
+def random_factors(base: BaseModel, *, rank: int = 4, seed: int = 0, size: float = 0.1) -> LoraFactors:
+    """Return random float32 factors for every layer's `mlp.down_proj` of a model."""
+    config = base.model.config
+    generator = torch.Generator().manual_seed(seed)
+    layers = config.num_hidden_layers
+    A = torch.randn(layers, rank, config.intermediate_size, generator=generator)
+    B = torch.randn(layers, rank, config.hidden_size, generator=generator) * size
+    return LoraFactors({"mlp.down_proj": Pair(A, B)}, tuple(range(layers)))
