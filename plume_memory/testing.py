@@ -69,7 +69,7 @@ def tiny_base(family: str = "llama", *, seed: int = 0, layers: int = 3, context_
         pad_token_id=0,
         bos_token_id=1,
         eos_token_id=2,
-        tie_word_embeddings=True,
+        tie_word_embeddings=False,  # a tied random model echoes its last token
         attn_implementation="eager" if family == "gemma2" else "sdpa",
         **special,
     )

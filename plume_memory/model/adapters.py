@@ -24,13 +24,15 @@ class AdapterRows:
     """Factors of a batch, zero-padded to the widest rank; the scale is folded into B."""
 
     modules: dict[tuple[int, str], tuple[Tensor, Tensor]]
-    """(layer, module path) → A [R, d_in, r], B [R, r, d_out]."""
+    """(layer, module path) → A [R, d_in, r], B [R, r, d_out]; or A [d_in, r], B [r, d_out] for all rows alike."""
     rows: int
     rank: int
 
     def select(self, rows: Tensor) -> "AdapterRows":
         """Keep only some rows (int64 indices)."""
-        kept = {key: (A[rows], B[rows]) for key, (A, B) in self.modules.items()}
+        kept = {
+            key: (A[rows], B[rows]) if A.ndim == 3 else (A, B) for key, (A, B) in self.modules.items()
+        }
         return AdapterRows(kept, len(rows), self.rank)
 
 
@@ -130,10 +132,11 @@ def _target(layers: nn.ModuleList, layer: int, name: str, A: Tensor, B: Tensor) 
         module = layers[layer].get_submodule(name)
     except AttributeError as err:
         raise FactorsError(f"The loaded model has no {name!r} in its layers; the factors were built for another.") from err
-    widths = (getattr(module, "in_features", A.shape[1]), getattr(module, "out_features", B.shape[2]))
-    if widths != (A.shape[1], B.shape[2]):
+    d_in, d_out = A.shape[-2], B.shape[-1]
+    widths = (getattr(module, "in_features", d_in), getattr(module, "out_features", d_out))
+    if widths != (d_in, d_out):
         raise FactorsError(
-            f"The factors of {name!r} are {A.shape[1]}→{B.shape[2]} wide, the loaded model's layer is "
+            f"The factors of {name!r} are {d_in}→{d_out} wide, the loaded model's layer is "
             f"{widths[0]}→{widths[1]}; rebuild them for this model."
         )
     return module
@@ -142,6 +145,6 @@ def _target(layers: nn.ModuleList, layer: int, name: str, A: Tensor, B: Tensor) 
 def _add_delta(A: Tensor, B: Tensor) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], Tensor]:
     def hook(_module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
         x = inputs[0].to(A.dtype)  # [R, T, d_in]
-        return output + torch.bmm(torch.bmm(x, A), B).to(output.dtype)
+        return output + torch.matmul(torch.matmul(x, A), B).to(output.dtype)
 
     return hook

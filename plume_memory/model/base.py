@@ -29,6 +29,8 @@ class BaseModel:
     fingerprint: str
     """sha256 of config and weights; part of every derived artifact's key."""
     chat: ChatFormat
+    stop_ids: frozenset[int]
+    """Ids that end an answer: end of text, and end of turn where the tokenizer names one."""
     lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
     """Held for one forward pass at a time: adapters are hooks on this one model object."""
 
@@ -75,7 +77,7 @@ class BaseModel:
                 f"{name!r} is a {family!r} model; supported are {', '.join(SUPPORTED_FAMILIES)}."
             )
         model.eval().requires_grad_(False)
-        return cls(model, tokenizer, name, fingerprint, ChatFormat.of(tokenizer, name))
+        return cls(model, tokenizer, name, fingerprint, ChatFormat.of(tokenizer, name), _stop_ids(model, tokenizer))
 
     @property
     def device(self) -> torch.device:
@@ -92,14 +94,22 @@ class BaseModel:
         """Most tokens the model was made for, prompt and answer together."""
         return int(self.model.config.max_position_embeddings)
 
-    @property
-    def stop_ids(self) -> frozenset[int]:
-        """Ids that end an answer: end of text, and end of turn where the tokenizer names one."""
-        named = {"<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|endoftext|>"} & set(self.tokenizer.get_vocab())
-        ids = set(self.tokenizer.convert_tokens_to_ids(sorted(named)))
-        for source in (self.tokenizer.eos_token_id, self.model.generation_config.eos_token_id):
-            ids.update(source if isinstance(source, list) else [source])
-        return frozenset(i for i in ids if isinstance(i, int))
+    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Next-token logits [..., vocabulary] of final hidden states [..., width], soft-capped where the model does so.
+
+        On the contiguous states: PyTorch multiplies a strided batch by copying lm_head once per row.
+        """
+        logits: torch.Tensor = self.model.lm_head(hidden.contiguous())
+        cap = getattr(self.model.config, "final_logit_softcapping", None)
+        return cap * torch.tanh(logits / cap) if cap else logits
+
+
+def _stop_ids(model: Any, tokenizer: Any) -> frozenset[int]:
+    named = {"<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|endoftext|>"} & set(tokenizer.get_vocab())
+    ids = set(tokenizer.convert_tokens_to_ids(sorted(named)))
+    for source in (tokenizer.eos_token_id, model.generation_config.eos_token_id):
+        ids.update(source if isinstance(source, list) else [source])
+    return frozenset(i for i in ids if isinstance(i, int))
 
 
 def _load_weights(folder: Path, name: str, dtype: torch.dtype) -> Any:

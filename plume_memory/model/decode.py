@@ -92,7 +92,7 @@ class FusedDecoder:
         steps: list[list[Step]] = [[] for _ in queries]
         for step in self.stream(queries, settings):
             steps[step.query].append(step)
-        return [_collect(query, own) for query, own in zip(queries, steps, strict=True)]
+        return [collect(query, own) for query, own in zip(queries, steps, strict=True)]
 
     def stream(self, queries: Sequence[Query], settings: DecodeSettings) -> Iterator[Step]:
         """Decode a batch token by token; steps of different queries are interleaved.
@@ -225,6 +225,10 @@ def _padded_rank(rows: list[Row]) -> int | None:
 
 def _fuse_pairs(logits: torch.Tensor, pairs: list[tuple[int, int]], settings: DecodeSettings) -> Fused:
     first, second = ([pair[side] for pair in pairs] for side in (0, 1))
+    if first == second:  # no query has evidence: what fuse() would give, without computing it twice
+        log_probs = torch.log_softmax(logits[first].float(), dim=-1)
+        nothing = log_probs.new_zeros(len(pairs))
+        return Fused(log_probs, nothing, nothing, log_probs, log_probs)
     return fuse(logits[first], logits[second], lambda_max=settings.lambda_max, tau=settings.tau)
 
 
@@ -238,7 +242,8 @@ def _top(log_probs: torch.Tensor, count: int, tokenizer: object) -> tuple[Candid
     )
 
 
-def _collect(query: Query, steps: list[Step]) -> Decoded:
+def collect(query: Query, steps: Sequence[Step]) -> Decoded:
+    """Put the steps of one query together."""
     reason = steps[-1].finish_reason
     assert reason is not None, "a stream ends with a finish reason"
     usage = Usage(prompt_tokens=len(query.global_row.prompt_ids), completion_tokens=len(steps))

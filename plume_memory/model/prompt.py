@@ -62,25 +62,24 @@ class ChatFormat:
         """Ids behind a user's words."""
         return self.encode(self.suffix)
 
-    def evidence_ids(self, evidence: str) -> list[int]:
-        """Ids of a compiled evidence prefix: the frame's head, the evidence and a blank line."""
-        return self.prefix_ids() + self.encode(evidence.strip() + "\n\n")
-
-    def continuation_ids(self, question: str) -> list[int]:
-        """Ids that follow `evidence_ids`: the question and the frame's tail."""
-        return self.encode(question.strip() + self.suffix)
-
-    def conversation_ids(self, messages: Sequence[Message]) -> list[int]:
-        """Ids of a whole conversation that ends with a user turn.
+    def framed(self, messages: Sequence[Message]) -> "Framed":
+        """Split a conversation that ends with a user turn around its first user turn.
 
         Raises:
-            InvalidInput: the model's template refuses this order of roles.
+            InvalidInput: there is no user turn, the last turn is not the user's, or the model's
+                template refuses this order of roles.
         """
+        first = next((i for i, m in enumerate(messages) if m["role"] == "user"), None)
+        if first is None or messages[-1]["role"] != "user":
+            raise InvalidInput("A conversation needs a user turn at its end; add {'role': 'user', ...}.")
+        marked: list[Message] = [dict(m) for m in messages]  # type: ignore[misc]
+        marked[first] = {"role": "user", "content": _SENTINEL}
         try:
-            return self.encode(_render(self.tokenizer, list(messages)))
+            head, _, tail = _render(self.tokenizer, marked).partition(_SENTINEL)
         except jinja2.TemplateError as err:
             roles = ", ".join(m["role"] for m in messages)
             raise InvalidInput(f"The model's chat template refuses the turns [{roles}]: {err}") from err
+        return Framed(self, head, messages[first]["content"].strip(), tail)
 
     def encode(self, text: str) -> list[int]:
         """Ids of a text as it stands: nothing is added around it."""
@@ -89,6 +88,29 @@ class ChatFormat:
     def count(self, text: str) -> int:
         """Number of tokens of a text as it stands."""
         return len(self.encode(text))
+
+
+@dataclass(frozen=True, slots=True)
+class Framed:
+    """A conversation as the model reads it, split around its first user turn."""
+
+    chat: ChatFormat
+    head: str
+    first: str
+    """The first user turn's words, stripped as the reference does."""
+    tail: str
+
+    def prompt_ids(self) -> list[int]:
+        """Ids of the whole conversation, ready for the answer."""
+        return self.chat.encode(self.head + self.first + self.tail)
+
+    def evidence_ids(self, evidence: str) -> list[int]:
+        """Ids of a compiled evidence prefix: the head, the evidence and a blank line."""
+        return self.chat.encode(self.head) + self.chat.encode(evidence.strip() + "\n\n")
+
+    def continuation_ids(self) -> list[int]:
+        """Ids that follow `evidence_ids`: everything from the first user turn's words on."""
+        return self.chat.encode(self.first + self.tail)
 
 
 def _render(tokenizer: Any, messages: list[Message]) -> str:

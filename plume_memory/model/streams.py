@@ -109,15 +109,14 @@ def _read(base: BaseModel, rows: list[Row]) -> tuple[Tensor, list[tuple[Tensor, 
         ids[at, width - len(row.prompt_ids) :] = torch.tensor(row.prompt_ids)
         mask[at, width - len(row.prompt_ids) :] = 1
     positions = (mask.cumsum(-1) - 1).clamp_min(0)[:, before:]
-    output = base.model(
+    output = base.model.model(
         input_ids=ids.to(base.device),
         attention_mask=mask.to(base.device),
         position_ids=positions.to(base.device),
         past_key_values=cache,
         use_cache=True,
-        logits_to_keep=1,
     )
-    return output.logits[:, -1], [(layer.keys, layer.values) for layer in cache.layers]
+    return base.logits(output.last_hidden_state[:, -1]), [(layer.keys, layer.values) for layer in cache.layers]
 
 
 def _right_aligned(keys: Tensor, values: Tensor, width: int) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,40 @@
+# Two commands: `make demo` and `make test`. Each makes .venv and installs what it needs, once.
+
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: demo test lint bench clean
+.DEFAULT_GOAL := demo
+
+demo: .venv/.installed
+	$(BIN)/plume demo
+
+test: lint
+	$(BIN)/pytest
+
+lint: .venv/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+bench: .venv/.installed-dev
+	$(BIN)/python bench/decode.py
+	$(BIN)/python bench/routing.py
+
+# torch is installed first and alone: a later requirement then finds it and pulls no other build.
+.venv/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	@echo "Installing plume_memory into .venv (once; a few minutes) ..."
+	$(PIP) install --constraint constraints.txt torch
+	$(PIP) install --constraint constraints.txt hatchling editables
+	$(PIP) install --constraint constraints.txt --no-build-isolation --editable .
+	@touch $@
+
+.venv/.installed-dev: .venv/.installed
+	$(PIP) install --constraint constraints.txt --no-build-isolation --editable '.[langchain,eval,dev]'
+	@touch $@
+
+clean:
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis

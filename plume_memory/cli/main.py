@@ -1,0 +1,70 @@
+"""Entry point of `plume`: the command tree, and errors to one line and an exit code.
+
+Exit codes: 0 done · 1 failed · 2 wrong usage or input · 3 not found · 4 conflict · 5 the log does
+not verify · 130 interrupted.
+"""
+
+import json
+import sys
+from collections.abc import Sequence
+
+import click
+import typer
+
+from plume_memory import errors
+from plume_memory.cli import memory_commands, model_commands
+from plume_memory.cli.output import ERR
+
+_EXIT_CODES: tuple[tuple[type[errors.PlumeError], int], ...] = (
+    (errors.IntegrityError, 5),
+    (errors.VersionConflict, 4),
+    (errors.IdempotencyConflict, 4),
+    (errors.MemoryExists, 4),
+    (errors.MemoryNotFound, 3),
+    (errors.VersionNotFound, 3),
+    (errors.ModelNotFound, 3),
+    (errors.InvalidInput, 2),
+    (errors.PlumeError, 1),
+)
+
+app = typer.Typer(
+    name="plume",
+    help="Memory for language models that lives in their parameters.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+memory_commands.register(app)
+model_commands.register(app)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line and return its exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        code = app(given, prog_name="plume", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except errors.PlumeError as err:
+        _print_error(err, as_json="--json" in given)
+        return next(code for kind, code in _EXIT_CODES if isinstance(err, kind))
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except click.ClickException as err:
+        err.show()
+        return err.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        ERR.print("interrupted")
+        return 130
+
+
+def _print_error(err: errors.PlumeError, *, as_json: bool) -> None:
+    if as_json:
+        sys.stderr.write(json.dumps({"error": type(err).__name__, "message": str(err)}) + "\n")
+    else:
+        ERR.print(f"[red]{type(err).__name__}[/red]: ", end="")
+        ERR.print(str(err), markup=False)
+
+
+def run() -> None:
+    """Console script."""
+    sys.exit(main())

@@ -1,0 +1,268 @@
+"""Commands on one memory: write, ask, look back, keep in order."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from plume_memory.cli.output import ERR, OUT, ProgressBar, emit, table
+from plume_memory.errors import InvalidInput
+from plume_memory.memory import DEFAULT_MODEL, DEFAULT_URL, ParametricMemory
+from plume_memory.records import Answer, Version
+
+MemoryName = Annotated[str, typer.Option("--memory", "-m", help="Name of the memory.", envvar="PLUME_MEMORY")]
+Url = Annotated[str, typer.Option("--db", help="SQLAlchemy URL of the log.", envvar="PLUME_DB")]
+Model = Annotated[str, typer.Option("--model", help="Base model; see `plume models`.", envvar="PLUME_MODEL")]
+Hypernetwork = Annotated[
+    str,
+    typer.Option("--hypernetwork", help="auto, distill, none, or a folder.", envvar="PLUME_HYPERNETWORK"),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+At = Annotated[int | None, typer.Option("--at", help="Version to read; the newest by default.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the tree."""
+    for command in (init, update, ask, chat, history, show, diff, rollback, fork, route, export, verify, rebuild):
+        app.command()(command)
+
+
+def init(name: MemoryName = "default", url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
+    """Create a memory (and its database)."""
+    with ParametricMemory.open(name, url=url) as memory:
+        found = {"memory": name, "url": url, "version": memory.version}
+        emit(found, as_json, lambda: OUT.print(f"memory {name!r} in {url}, version {memory.version}"))
+
+
+def update(
+    text: Annotated[str | None, typer.Argument(help="What is now true; `-` reads stdin.")] = None,
+    file: Annotated[Path | None, typer.Option("--file", "-f", help="Read the text from a file.")] = None,
+    key: Annotated[str | None, typer.Option("--key", help="Idempotency key.")] = None,
+    expected: Annotated[int | None, typer.Option("--expected-version", help="Only if this is the newest.")] = None,
+    defer: Annotated[bool, typer.Option("--defer", help="Write the log only; the next read derives.")] = False,
+    name: MemoryName = "default",
+    url: Url = DEFAULT_URL,
+    model: Model = DEFAULT_MODEL,
+    hypernetwork: Hypernetwork = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """Append an update and write it into the weights."""
+    given = _text(text, file)
+    with _open(name, url, model, hypernetwork) as memory:
+        version = memory.update(given, idempotency_key=key, expected_version=expected, derive=not defer)
+        emit(version, as_json, lambda: OUT.print(f"version {version.number}"))
+
+
+def ask(
+    question: Annotated[str, typer.Argument(help="The question; `-` reads stdin.")],
+    at: At = None,
+    max_new_tokens: Annotated[int | None, typer.Option("--max-new-tokens", help="Longest answer.")] = None,
+    candidates: Annotated[int, typer.Option("--candidates", help="Candidates per token, in --json.")] = 0,
+    name: MemoryName = "default",
+    url: Url = DEFAULT_URL,
+    model: Model = DEFAULT_MODEL,
+    hypernetwork: Hypernetwork = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """Answer a question from the weights."""
+    asked = sys.stdin.read() if question == "-" else question
+    with _open(name, url, model, hypernetwork, create=False) as memory:
+        answer = memory.at(version=at).ask(asked, max_new_tokens=max_new_tokens, top_candidates=candidates)
+        emit(answer, as_json, lambda: _show_answer(answer))
+
+
+def chat(
+    name: MemoryName = "default",
+    url: Url = DEFAULT_URL,
+    model: Model = DEFAULT_MODEL,
+    hypernetwork: Hypernetwork = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """Ask and update by turns; `/update TEXT` writes, `/quit` leaves."""
+    with _open(name, url, model, hypernetwork) as memory:
+        while True:
+            ERR.print("[bold]>[/bold] ", end="")
+            line = sys.stdin.readline()
+            said = line.strip()
+            if not line or said == "/quit":
+                return
+            if said.startswith("/update "):
+                version = memory.update(said.removeprefix("/update "))
+                emit(version, as_json, lambda v=version: OUT.print(f"version {v.number}"))  # type: ignore[misc]
+            elif said:
+                _chat_turn(memory, said, as_json)
+
+
+def history(
+    limit: Annotated[int | None, typer.Option("--limit", "-n", help="Only the newest entries.")] = None,
+    name: MemoryName = "default",
+    url: Url = DEFAULT_URL,
+    as_json: AsJson = False,
+) -> None:
+    """List the log's entries, oldest first."""
+    with ParametricMemory.open(name, url=url, create=False) as memory:
+        versions = memory.history(limit=limit)
+        emit(versions, as_json, lambda: _show_versions(versions))
+
+
+def show(at: At = None, name: MemoryName = "default", url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
+    """Print the history that holds at a version."""
+    with ParametricMemory.open(name, url=url, create=False) as memory:
+        held = memory.text_at(at)
+        emit({"memory": name, "version": held.version, "text": held.text}, as_json, lambda: OUT.print(held.text, markup=False))
+
+
+def diff(
+    before: Annotated[int, typer.Argument(help="A version.")],
+    after: Annotated[int, typer.Argument(help="Another version.")],
+    name: MemoryName = "default",
+    url: Url = DEFAULT_URL,
+    as_json: AsJson = False,
+) -> None:
+    """Show which texts one version holds and another does not."""
+    with ParametricMemory.open(name, url=url, create=False) as memory:
+        found = memory.diff(before, after)
+
+        def people() -> None:
+            for sign, color, side in (("-", "red", found.removed), ("+", "green", found.added)):
+                for transition in side:
+                    OUT.print(f"[{color}]{sign} {transition.version}[/{color}] ", end="")
+                    OUT.print(transition.text, markup=False)
+
+        emit(found, as_json, people)
+
+
+def rollback(
+    to: Annotated[int, typer.Argument(help="Version whose history is to hold again.")],
+    name: MemoryName = "default",
+    url: Url = DEFAULT_URL,
+    as_json: AsJson = False,
+) -> None:
+    """Append a version that restores an earlier history; nothing is deleted."""
+    with ParametricMemory.open(name, url=url, create=False) as memory:
+        version = memory.rollback(to=to)
+        emit(version, as_json, lambda: OUT.print(f"version {version.number} restores {to}"))
+
+
+def fork(
+    new_name: Annotated[str, typer.Argument(help="Name of the new memory.")],
+    at: At = None,
+    name: MemoryName = "default",
+    url: Url = DEFAULT_URL,
+    as_json: AsJson = False,
+) -> None:
+    """Copy the log up to a version into a new memory."""
+    with ParametricMemory.open(name, url=url, create=False) as memory:
+        forked = memory.fork(new_name, at=at)
+        found = {"memory": new_name, "version": forked.version}
+        emit(found, as_json, lambda: OUT.print(f"memory {new_name!r}, version {forked.version}"))
+
+
+def route(
+    query: Annotated[str, typer.Argument(help="The query.")],
+    k: Annotated[int, typer.Option("--top", "-k", help="Units to list.")] = 5,
+    at: At = None,
+    name: MemoryName = "default",
+    url: Url = DEFAULT_URL,
+    model: Model = DEFAULT_MODEL,
+    hypernetwork: Hypernetwork = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """List the units of evidence for a query, best first."""
+    with _open(name, url, model, hypernetwork, create=False) as memory:
+        units = memory.at(version=at).route(query, k=k)
+
+        def people() -> None:
+            rows = table("score", "candidate", "version", "unit")
+            for scored in units:
+                mark = "yes" if scored.candidate else ""
+                rows.add_row(f"{scored.score:.3f}", mark, str(scored.unit.version), scored.unit.text.strip())
+            OUT.print(rows)
+
+        emit(units, as_json, people)
+
+
+def export(
+    directory: Annotated[Path, typer.Argument(help="Folder to write.")],
+    form: Annotated[str, typer.Option("--format", help="peft or safetensors.")] = "peft",
+    at: At = None,
+    name: MemoryName = "default",
+    url: Url = DEFAULT_URL,
+    model: Model = DEFAULT_MODEL,
+    hypernetwork: Hypernetwork = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """Write the global adapter for PEFT and other programs."""
+    if form not in ("peft", "safetensors"):
+        raise InvalidInput(f"Unknown format {form!r}; write peft or safetensors.")
+    with _open(name, url, model, hypernetwork, create=False) as memory:
+        folder = memory.at(version=at).export_adapter(directory, format="peft" if form == "peft" else "safetensors")
+        emit({"directory": str(folder), "format": form}, as_json, lambda: OUT.print(str(folder)))
+
+
+def verify(name: MemoryName = "default", url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
+    """Check the whole log against its hashes; exit code 5 names the first altered entry."""
+    with ParametricMemory.open(name, url=url, create=False) as memory:
+        checked = memory.verify()
+        emit(checked, as_json, lambda: OUT.print(f"{checked.versions} versions verify; head {checked.head_hash}"))
+
+
+def rebuild(
+    name: MemoryName = "default",
+    url: Url = DEFAULT_URL,
+    model: Model = DEFAULT_MODEL,
+    hypernetwork: Hypernetwork = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """Delete what was derived for the newest version and derive it again from the log."""
+    with _open(name, url, model, hypernetwork, create=False) as memory:
+        count = memory.rebuild()
+        emit({"rebuilt": count}, as_json, lambda: OUT.print(f"rebuilt {count} texts"))
+
+
+def _open(name: str, url: str, model: str, hypernetwork: str, *, create: bool = True) -> ParametricMemory:
+    return ParametricMemory.open(
+        name, url=url, model=model, hypernetwork=hypernetwork, create=create, progress=ProgressBar()
+    )
+
+
+def _text(text: str | None, file: Path | None) -> str:
+    if (text is None) == (file is None):
+        raise InvalidInput("Give the update as an argument, with --file, or `-` to read stdin; one of them.")
+    if file is not None:
+        try:
+            return file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as err:
+            raise InvalidInput(f"Cannot read {file} as UTF-8 text: {err}") from err
+    return sys.stdin.read() if text == "-" else text or ""
+
+
+def _chat_turn(memory: ParametricMemory, said: str, as_json: bool) -> None:
+    answer = None
+    for chunk in memory.stream(said):
+        answer = chunk.answer
+        if not as_json:
+            OUT.print(chunk.text, end="", markup=False, soft_wrap=True)
+    if as_json:
+        emit(answer, True, lambda: None)
+    else:
+        OUT.print()
+
+
+def _show_answer(answer: Answer) -> None:
+    OUT.print(answer.text, markup=False)
+    evidence = "no memory yet"
+    if answer.evidence is not None:
+        unit = " ".join(answer.evidence.unit.text.split())
+        shown = unit if len(unit) <= 72 else unit[:71] + "…"
+        evidence = f"evidence from version {answer.evidence.unit.version} (score {answer.evidence.score:.2f}): {shown}"
+    ERR.print(f"version {answer.version} · mean λ {answer.mean_weight:.2f} · {evidence}", style="dim", markup=False)
+
+
+def _show_versions(versions: list[Version]) -> None:
+    rows = table("version", "kind", "created", "text")
+    for version in versions:
+        text = version.text if version.restores is None else f"restores {version.restores}"
+        rows.add_row(str(version.number), version.kind, f"{version.created_at:%Y-%m-%d %H:%M:%S}Z", text.strip())
+    OUT.print(rows)

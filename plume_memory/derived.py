@@ -1,0 +1,48 @@
+"""Everything that can be computed again from the log: fetched from the artifacts, or built and kept.
+
+A key names what a value is derived from (model, parameterizer, settings, text), so a value is never
+stale. A damaged or lost artifact is built anew, with a warning; deleting all of them loses nothing.
+"""
+
+import logging
+from collections.abc import Callable
+
+from plume_memory.errors import ArtifactError
+from plume_memory.store.artifacts import ArtifactStore
+from plume_memory.store.derivations import Derivations
+
+logger = logging.getLogger(__name__)
+
+
+class DerivedCache:
+    """Derivation keys → bytes, through the database's index and the artifact store."""
+
+    def __init__(self, derivations: Derivations, artifacts: ArtifactStore) -> None:
+        self._derivations = derivations
+        self._artifacts = artifacts
+
+    def fetch(self, key: str, kind: str, build: Callable[[], bytes]) -> bytes:
+        """Return the bytes under `key`, building and keeping them when they are not there or damaged."""
+        known = self._derivations.lookup(key)
+        if known is not None:
+            try:
+                return self._artifacts.get(known.sha256)
+            except ArtifactError as err:
+                logger.warning("Rebuilding a %s from the log: %s", kind, err)
+                self._derivations.forget(key)
+                self._artifacts.delete(known.sha256)
+        content = build()
+        self._derivations.record(key, kind, self._artifacts.put(content), len(content))
+        return content
+
+    def holds(self, key: str) -> bool:
+        """Whether `fetch(key)` would find the bytes without building them."""
+        known = self._derivations.lookup(key)
+        return known is not None and self._artifacts.has(known.sha256)
+
+    def discard(self, key: str) -> None:
+        """Forget a derivation and delete its artifact; it is built anew when next needed."""
+        known = self._derivations.lookup(key)
+        if known is not None:
+            self._derivations.forget(key)
+            self._artifacts.delete(known.sha256)

@@ -1,0 +1,284 @@
+"""The engine: one frozen model and its parameterizer, shared by any number of memories.
+
+It turns a history into the global adapter, a unit into the evidence stream, and both with a
+question into a decode. It keeps no state of any memory but a bounded cache of factors whose keys
+name the text they came from; it knows nothing of databases.
+
+    ΔW_g = α ΔW_full + β (ΔW_full − ΔW_old)          (METHOD: global update representation)
+"""
+
+import hashlib
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from plume_memory.config import MethodSettings
+from plume_memory.distill import DistillationParameterizer
+from plume_memory.errors import InvalidInput
+from plume_memory.evidence.segment import units_of
+from plume_memory.evidence.tokens import build_encoding
+from plume_memory.hypernet.d2l.loading import load_d2l_parameterizer
+from plume_memory.hypernet.parameterizer import Parameterizer
+from plume_memory.lora.algebra import weighted_sum
+from plume_memory.lora.factors import LoraFactors
+from plume_memory.lora.files import from_bytes, to_bytes
+from plume_memory.model.base import BaseModel
+from plume_memory.model.decode import DecodeSettings, FusedDecoder, Query
+from plume_memory.model.hub import named_source
+from plume_memory.model.prefix import KVPrefix, compile_prefix
+from plume_memory.model.prompt import Framed
+from plume_memory.model.streams import Row
+from plume_memory.records import History, Transition, Unit, join_transitions
+
+Progress = Callable[[str, int, int], None]
+"""Called with (what is being done, steps done, steps in all)."""
+
+Stored = TypeVar("Stored", LoraFactors, KVPrefix)
+
+DISTILLED_SETTINGS = MethodSettings(unit_tokens=192)
+"""Defaults for a model without a hypernetwork: one adapter per unit, so units as large as one adapter holds."""
+
+
+class Cache(Protocol):
+    """Where derived bytes live between processes."""
+
+    def fetch(self, key: str, kind: str, build: Callable[[], bytes]) -> bytes:
+        """Return the bytes under `key`, building and keeping them when they are not there."""
+
+    def discard(self, key: str) -> None:
+        """Delete the bytes under `key`, if there are any."""
+
+
+class Engine:
+    """A base model, a parameterizer and the method's settings.
+
+    Safe to share between threads: one forward pass runs at a time, and a decode holds its factors
+    by value, so an update meanwhile changes nothing for it.
+    """
+
+    def __init__(
+        self, base: BaseModel, parameterizer: Parameterizer | None, settings: MethodSettings | None = None
+    ) -> None:
+        """Put an engine together.
+
+        Args:
+            base: the frozen model.
+            parameterizer: text → factors; None for a model without one (`evidence="kv"` only).
+            settings: the method's settings; the paper's, or `DISTILLED_SETTINGS` for a parameterizer
+                that writes one adapter per unit.
+
+        Raises:
+            InvalidInput: `evidence="lora"` without a parameterizer.
+        """
+        additive = parameterizer is not None and parameterizer.additive
+        default = DISTILLED_SETTINGS if additive else MethodSettings()
+        if parameterizer is None and settings is None:
+            default = MethodSettings(evidence="kv")
+        self.settings = settings or default
+        if parameterizer is None and self.settings.evidence == "lora":
+            raise InvalidInput(
+                "evidence='lora' needs a parameterizer, and this engine has none; use evidence='kv' or load "
+                "a hypernetwork."
+            )
+        self.base = base
+        self.parameterizer = parameterizer
+        self.decoder = FusedDecoder(base)
+        self._recent: OrderedDict[str, LoraFactors | KVPrefix] = OrderedDict()
+        self._recent_lock = threading.Lock()
+
+    @classmethod
+    def load(
+        cls,
+        model: str = "smollm2-135m",
+        *,
+        hypernetwork: str = "auto",
+        settings: MethodSettings | None = None,
+        device: str | None = None,
+        dtype: str | None = None,
+        cache: Path | None = None,
+        progress: Progress | None = None,
+    ) -> "Engine":
+        """Load a model by name and the parameterizer that belongs to it.
+
+        Args:
+            model: a name of `plume models`, a local folder, or a Hugging Face id.
+            hypernetwork: a folder written by `plume models convert`; "distill" for context
+                distillation; "none" for evidence states only; "auto" for the model's own
+                hypernetwork where one is published, else distillation.
+            settings: the method's settings.
+            device: "cpu", "cuda", …; CUDA where there is one.
+            dtype: "bfloat16", "float32" or "float16"; bfloat16 where it is native.
+            cache: folder of prepared models.
+            progress: called during long work.
+
+        Raises:
+            ModelError: the model or its hypernetwork cannot be had; the subclass says why.
+            CheckpointError: the hypernetwork's folder cannot be read, or is another model's.
+        """
+        base = BaseModel.load(model, device=device, dtype=dtype, cache=cache)
+        if hypernetwork == "none":
+            return cls(base, None, settings)
+        source = named_source(model)
+        if hypernetwork == "distill" or (hypernetwork == "auto" and (source is None or source.checkpoint is None)):
+            return cls(base, DistillationParameterizer(base, progress=progress), settings)
+        chosen = settings or MethodSettings()
+        published = source.checkpoint if source and hypernetwork == "auto" else None
+        folder = None if hypernetwork == "auto" else Path(hypernetwork)
+        return cls(base, load_d2l_parameterizer(base, folder, published, chosen, cache=cache), chosen)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """sha256 over model, parameterizer and settings: with a log prefix it determines every answer."""
+        own = self.parameterizer.fingerprint if self.parameterizer else "none"
+        parts = [self.base.fingerprint, str(self.base.dtype), own, self.settings.model_dump()]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+    @cached_property
+    def count_tokens(self) -> Callable[[str], int]:
+        """Token counter of the segmentation: tiktoken over the model's own byte-level BPE where it has one."""
+        backend = getattr(self.base.tokenizer, "backend_tokenizer", None)
+        encoding = build_encoding(backend.to_str(), self.base.name) if backend is not None else None
+        if encoding is None:
+            return self.base.chat.count
+        return lambda text: len(encoding.encode_ordinary(text))
+
+    # --- history → units and windows ------------------------------------------------------------
+
+    def units(self, transitions: Sequence[Transition], *, first_position: int = 0) -> tuple[Unit, ...]:
+        """Cut transitions into routable units."""
+        return units_of(
+            transitions,
+            budget_tokens=self.settings.unit_tokens,
+            count_tokens=self.count_tokens,
+            first_position=first_position,
+        )
+
+    def windows(self, transitions: Sequence[Transition]) -> list[str]:
+        """Texts whose factors add up to ΔW of a history.
+
+        `near_equal` hands the whole history to the parameterizer, which slices it as the paper does.
+        `append_only` packs transitions greedily from the start and closes a window when the next one
+        does not fit: closed windows never change, so an update costs only the last one. An additive
+        parameterizer gets the evidence units themselves, so global and evidence adapters share them.
+        """
+        if not transitions or self.parameterizer is None:
+            return []
+        if self.parameterizer.additive:
+            return [unit.text for unit in self.units(transitions)]
+        if self.settings.chunking == "near_equal":
+            return [join_transitions([t.text for t in transitions])]
+        packs: list[list[str]] = []
+        room = 0
+        for transition in transitions:
+            needed = self.count_tokens(join_transitions(["", transition.text]))
+            if not packs or needed > room:
+                packs.append([])
+                room = self.settings.chunk_tokens
+            packs[-1].append(transition.text)
+            room -= needed
+        return [join_transitions(pack) for pack in packs]
+
+    # --- windows and units → factors ------------------------------------------------------------
+
+    def global_adapter(self, history: History, cache: Cache) -> LoraFactors | None:
+        """ΔW_g of a history, exact: every window once, at the sum of its weights.
+
+        A window that old and full share gets α, one of the full history alone α + β, one of the old
+        alone −β; the parameterizer's bias enters once at α. None without parameterizer or history.
+        """
+        if self.parameterizer is None:
+            return None
+        weights: dict[str, float] = {}
+        alpha, beta = self.settings.alpha, self.settings.beta if history.predecessor else 0.0
+        for text in self.windows(history.transitions):
+            weights[text] = weights.get(text, 0.0) + alpha + beta
+        for text in self.windows(history.predecessor):
+            weights[text] = weights.get(text, 0.0) - beta
+        terms = [(weight, self.factors(text, cache)) for text, weight in weights.items() if weight != 0.0]
+        if self.parameterizer.bias is not None:
+            terms.append((alpha, self.parameterizer.bias))
+        return weighted_sum(terms) if terms else None
+
+    def factors(self, text: str, cache: Cache) -> LoraFactors:
+        """H(text) without the bias block, from the cache or the parameterizer."""
+        parameterizer = self.parameterizer
+        assert parameterizer is not None, "callers ask for factors only with a parameterizer"
+
+        def build() -> bytes:
+            return to_bytes(parameterizer.parameterize([text])[0])
+
+        key = self.factors_key(text)
+        return self._remember(key, lambda: from_bytes(cache.fetch(key, "factors", build)))
+
+    def evidence(self, unit: Unit, framed: Framed, cache: Cache) -> LoraFactors | KVPrefix:
+        """The evidence stream's adapter, H(m*) with the bias block, or its compiled prefix."""
+        if self.settings.evidence == "kv":
+            ids = framed.evidence_ids(unit.text)
+            key = self._key("kv-1", str(self.base.dtype), ids)
+            return self._remember(
+                key,
+                lambda: KVPrefix.from_bytes(
+                    cache.fetch(key, "prefix", lambda: compile_prefix(self.base, ids).to_bytes())
+                ),
+            )
+        factors = self.factors(unit.text, cache)
+        bias = self.parameterizer.bias if self.parameterizer else None
+        return factors if bias is None else weighted_sum([(1.0, factors), (1.0, bias)])
+
+    def discard(self, text: str, cache: Cache) -> None:
+        """Delete H(text) from the cache and from this process."""
+        key = self.factors_key(text)
+        cache.discard(key)
+        with self._recent_lock:
+            self._recent.pop(key, None)
+
+    def factors_key(self, text: str) -> str:
+        """Derivation key of H(text)."""
+        own = self.parameterizer.fingerprint if self.parameterizer else "none"
+        return self._key("factors-1", own, text)
+
+    def _key(self, kind: str, *parts: object) -> str:
+        return hashlib.sha256(json.dumps([kind, self.base.fingerprint, *parts]).encode()).hexdigest()
+
+    def _remember(self, key: str, make: Callable[[], Stored]) -> Stored:
+        """A small in-process cache in front of the artifacts: decoding the same bytes again costs more."""
+        with self._recent_lock:
+            if key in self._recent:
+                self._recent.move_to_end(key)
+                return self._recent[key]  # type: ignore[return-value]
+        made = make()
+        with self._recent_lock:
+            self._recent[key] = made
+            while len(self._recent) > 64:
+                self._recent.popitem(last=False)
+        return made
+
+    # --- question → decode ----------------------------------------------------------------------
+
+    def query(
+        self, framed: Framed, global_adapter: LoraFactors | None, evidence: LoraFactors | KVPrefix | None
+    ) -> Query:
+        """Two rows for one question: the prompt holds the conversation only, memory is in the rows."""
+        prompt = tuple(framed.prompt_ids())
+        first = Row(prompt, global_adapter)
+        if evidence is None:
+            return Query(first)
+        if isinstance(evidence, KVPrefix):
+            return Query(first, Row(tuple(framed.continuation_ids()), prefix=evidence))
+        return Query(first, Row(prompt, evidence))
+
+    def decode_settings(
+        self, *, max_new_tokens: int | None = None, stop: Sequence[str] = (), top_candidates: int = 0
+    ) -> DecodeSettings:
+        """The engine's settings for one decode."""
+        return DecodeSettings(
+            max_new_tokens=max_new_tokens or self.settings.max_new_tokens,
+            lambda_max=self.settings.lambda_max,
+            tau=self.settings.tau,
+            stop=tuple(stop),
+            top_candidates=top_candidates,
+        )

@@ -1,0 +1,64 @@
+"""Adapters per row."""
+
+import pytest
+import torch
+
+from plume_memory.errors import FactorsError
+from plume_memory.lora.factors import LoraFactors, Pair
+from plume_memory.model.adapters import attached, stack_rows
+from plume_memory.model.base import BaseModel
+from plume_memory.testing import random_factors
+
+CPU = torch.device("cpu")
+
+
+def test_rows_of_different_rank_and_none_equal_merged_weights(tiny: BaseModel) -> None:
+    ids = torch.tensor([[5, 9, 7, 30]]).expand(3, -1)
+    adapters: list[LoraFactors | None] = [random_factors(tiny, rank=2, seed=1), None, random_factors(tiny, rank=7, seed=2)]
+    rows = stack_rows(adapters, device=CPU, dtype=torch.float32)
+    with torch.no_grad(), attached(tiny.model, rows):
+        found = tiny.model(input_ids=ids).logits
+
+    for row, factors in enumerate(adapters):
+        with torch.no_grad():
+            for layer in factors.layers if factors else ():
+                tiny.model.model.layers[layer].mlp.down_proj.weight += factors.delta("mlp.down_proj", layer)
+            expected = tiny.model(input_ids=ids[:1]).logits[0]
+            for layer in factors.layers if factors else ():
+                tiny.model.model.layers[layer].mlp.down_proj.weight -= factors.delta("mlp.down_proj", layer)
+        torch.testing.assert_close(found[row], expected, atol=2e-4, rtol=1e-4)
+
+
+def test_no_adapter_at_all_attaches_nothing(tiny_llama: BaseModel) -> None:
+    assert stack_rows([None, None], device=CPU, dtype=torch.float32) is None
+    with attached(tiny_llama.model, None):
+        assert not tiny_llama.model.model.layers[0].mlp.down_proj._forward_hooks
+
+
+def test_hooks_are_gone_after_an_exception(tiny_llama: BaseModel) -> None:
+    rows = stack_rows([random_factors(tiny_llama)], device=CPU, dtype=torch.float32)
+    with pytest.raises(RuntimeError, match="midway"), attached(tiny_llama.model, rows):
+        raise RuntimeError("midway")
+
+    assert not any(layer.mlp.down_proj._forward_hooks for layer in tiny_llama.model.model.layers)
+
+
+def test_factors_of_another_width_are_refused_with_both_widths(tiny_llama: BaseModel) -> None:
+    foreign = LoraFactors({"mlp.down_proj": Pair(torch.zeros(1, 2, 65), torch.zeros(1, 2, 32))}, (0,))
+    rows = stack_rows([foreign], device=CPU, dtype=torch.float32)
+    with pytest.raises(FactorsError, match=r"65→32 wide, the loaded model's layer is 64→32"):
+        with attached(tiny_llama.model, rows):
+            pass
+
+
+def test_factors_of_an_unknown_module_are_refused(tiny_llama: BaseModel) -> None:
+    foreign = LoraFactors({"mlp.w2": Pair(torch.zeros(1, 2, 64), torch.zeros(1, 2, 32))}, (0,))
+    rows = stack_rows([foreign], device=CPU, dtype=torch.float32)
+    with pytest.raises(FactorsError, match="no 'mlp.w2'"):
+        with attached(tiny_llama.model, rows):
+            pass
+
+
+def test_an_adapter_wider_than_the_fixed_rank_is_refused(tiny_llama: BaseModel) -> None:
+    with pytest.raises(FactorsError, match="rank 5 does not fit rows of rank 4"):
+        stack_rows([random_factors(tiny_llama, rank=5)], device=CPU, dtype=torch.float32, rank=4)

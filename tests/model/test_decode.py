@@ -1,0 +1,257 @@
+"""Fused decoding against a plain slow reference: two separate full forward passes, no cache, float32."""
+
+from collections.abc import Sequence
+
+import pytest
+import torch
+
+from plume_memory.errors import FactorsError, InvalidInput, PromptTooLong
+from plume_memory.lora.factors import LoraFactors
+from plume_memory.model.base import BaseModel
+from plume_memory.model.decode import Decoded, DecodeSettings, FusedDecoder, Query
+from plume_memory.model.prefix import KVPrefix, compile_prefix
+from plume_memory.model.streams import Row
+from plume_memory.testing import random_factors, tiny_base
+
+QUESTIONS = ("Where does Alice live?", "Hi", "Which of the three ferries leaves the old harbour first, and when?")
+SETTINGS = DecodeSettings(max_new_tokens=20)
+
+
+def merged_logits(base: BaseModel, ids: Sequence[int], factors: LoraFactors | None) -> torch.Tensor:
+    """Last-token logits with ΔW merged into a copy of the weights; nothing of our runtime is used."""
+    saved = {}
+    try:
+        for layer in factors.layers if factors else ():
+            weight = base.model.model.layers[layer].mlp.down_proj.weight
+            saved[layer] = weight.data.clone()
+            weight.data += factors.delta("mlp.down_proj", layer)
+        with torch.no_grad():
+            return base.model(input_ids=torch.tensor([list(ids)]), use_cache=False).logits[0, -1]
+    finally:
+        for layer, weight in saved.items():
+            base.model.model.layers[layer].mlp.down_proj.weight.data = weight
+
+
+def slow_reference(
+    base: BaseModel, prompt: Sequence[int], g: LoraFactors | None, e: LoraFactors | None, settings: DecodeSettings
+) -> list[int]:
+    ids = list(prompt)
+    made: list[int] = []
+    while len(made) < settings.max_new_tokens:
+        log_g = merged_logits(base, ids, g).double().log_softmax(-1)
+        log_e = merged_logits(base, ids, e).double().log_softmax(-1)
+        m = ((log_g.exp() + log_e.exp()) / 2).log()
+        js = 0.5 * (log_g.exp() * (log_g - m)).sum() + 0.5 * (log_e.exp() * (log_e - m)).sum()
+        weight = settings.lambda_max * js / (js + settings.tau)
+        token = int((log_g + weight * log_e).argmax())
+        made.append(token)
+        if token in base.stop_ids:
+            break
+        ids.append(token)
+    return made
+
+
+def queries(base: BaseModel) -> list[Query]:
+    made = []
+    for seed, question in enumerate(QUESTIONS):
+        prompt = tuple(base.chat.prompt_ids(question))
+        g = random_factors(base, rank=3 + seed, seed=seed)
+        e = random_factors(base, rank=6 - seed, seed=10 + seed)
+        made.append(Query(Row(prompt, g), Row(prompt, e)))
+    return made
+
+
+def ids(decoded: Decoded) -> list[int]:
+    return [token.token_id for token in decoded.trace]
+
+
+@pytest.mark.parametrize("fixed_shapes", [False, True])
+def test_fused_decode_is_token_identical_to_the_slow_reference(tiny: BaseModel, fixed_shapes: bool) -> None:
+    asked = queries(tiny)
+
+    decoded = FusedDecoder(tiny, fixed_shapes=fixed_shapes).decode(asked, SETTINGS)
+
+    for query, answer in zip(asked, decoded, strict=True):
+        assert query.evidence_row is not None
+        expected = slow_reference(
+            tiny, query.global_row.prompt_ids, query.global_row.factors, query.evidence_row.factors, SETTINGS
+        )
+        assert ids(answer) == expected
+
+
+@pytest.mark.parametrize("fixed_shapes", [False, True])
+def test_a_batch_of_one_equals_a_batch_of_many(tiny: BaseModel, fixed_shapes: bool) -> None:
+    decoder = FusedDecoder(tiny, fixed_shapes=fixed_shapes)
+
+    together = decoder.decode(queries(tiny), SETTINGS)
+    alone = [decoder.decode([query], SETTINGS)[0] for query in queries(tiny)]
+
+    assert [ids(answer) for answer in together] == [ids(answer) for answer in alone]
+
+
+def test_row_i_does_not_depend_on_row_js_adapter(tiny: BaseModel) -> None:
+    first, second, third = queries(tiny)
+    loud = random_factors(tiny, rank=8, seed=99, size=5.0)
+    other = Query(Row(second.global_row.prompt_ids, loud), Row(second.global_row.prompt_ids, loud))
+
+    before = FusedDecoder(tiny).decode([first, second, third], SETTINGS)
+    after = FusedDecoder(tiny).decode([first, other, third], SETTINGS)
+
+    assert ids(before[0]) == ids(after[0])
+    assert ids(before[2]) == ids(after[2])
+    assert ids(before[1]) != ids(after[1])
+
+
+def probe(base: BaseModel) -> torch.Tensor:
+    with torch.no_grad():
+        return base.model(input_ids=torch.tensor([base.chat.prompt_ids("Who?")])).logits
+
+
+def test_base_logits_are_bit_identical_after_a_read(tiny: BaseModel) -> None:
+    before = probe(tiny)
+
+    FusedDecoder(tiny).decode(queries(tiny), SETTINGS)
+
+    assert torch.equal(before, probe(tiny))
+
+
+def test_base_logits_are_bit_identical_after_a_decode_that_raised_midway(tiny_llama: BaseModel) -> None:
+    """An adapter for a deeper model raises in the middle of attaching, when some hooks already sit."""
+    before = probe(tiny_llama)
+    deeper = random_factors(tiny_base("llama", layers=5))
+
+    with pytest.raises(FactorsError, match="layer 3"):
+        FusedDecoder(tiny_llama).decode([Query(Row((5, 6), deeper))], SETTINGS)
+
+    assert torch.equal(before, probe(tiny_llama))
+
+
+def test_base_logits_are_bit_identical_after_an_abandoned_stream(tiny_llama: BaseModel) -> None:
+    before = probe(tiny_llama)
+    stream = FusedDecoder(tiny_llama).stream(queries(tiny_llama), SETTINGS)
+    next(stream)
+
+    assert torch.equal(before, probe(tiny_llama)), "no adapter stays attached between two steps"
+    stream.close()
+    assert torch.equal(before, probe(tiny_llama))
+
+
+def test_two_interleaved_streams_do_not_disturb_each_other(tiny_llama: BaseModel) -> None:
+    decoder = FusedDecoder(tiny_llama)
+    first, second, _ = queries(tiny_llama)
+    alone = [ids(decoder.decode([q], SETTINGS)[0]) for q in (first, second)]
+
+    a, b = decoder.stream([first], SETTINGS), decoder.stream([second], SETTINGS)
+    woven: tuple[list[int], list[int]] = ([], [])
+    for step_a, step_b in zip(a, b, strict=False):
+        woven[0].append(step_a.trace.token_id)
+        woven[1].append(step_b.trace.token_id)
+
+    shortest = min(map(len, alone))
+    assert [w[:shortest] for w in woven] == [a[:shortest] for a in alone]
+
+
+def test_streamed_text_equals_the_decoded_text(tiny: BaseModel) -> None:
+    decoder = FusedDecoder(tiny)
+    pieces: list[str] = ["", "", ""]
+    for step in decoder.stream(queries(tiny), SETTINGS):
+        pieces[step.query] += step.text
+
+    assert pieces == [answer.text for answer in decoder.decode(queries(tiny), SETTINGS)]
+
+
+def test_without_evidence_the_answer_is_the_global_streams_greedy_answer(tiny: BaseModel) -> None:
+    query = queries(tiny)[0]
+
+    answer = FusedDecoder(tiny).decode([Query(query.global_row)], SETTINGS)[0]
+
+    factors = query.global_row.factors
+    assert ids(answer) == slow_reference(tiny, query.global_row.prompt_ids, factors, factors, SETTINGS)
+    assert {token.weight for token in answer.trace} == {0.0}
+
+
+def test_a_stop_string_split_over_tokens_ends_the_answer_before_it(tiny_llama: BaseModel) -> None:
+    query = queries(tiny_llama)[0]
+    free = FusedDecoder(tiny_llama).decode([query], SETTINGS)[0]
+    stop = free.text[5:9]
+
+    stopped = FusedDecoder(tiny_llama).decode([query], DecodeSettings(max_new_tokens=20, stop=(stop,)))[0]
+
+    assert stopped.text == free.text[: free.text.index(stop)]
+    assert stopped.finish_reason == "stop"
+
+
+def test_max_new_tokens_ends_the_answer_with_length(tiny_llama: BaseModel) -> None:
+    answer = FusedDecoder(tiny_llama).decode([queries(tiny_llama)[0]], DecodeSettings(max_new_tokens=3))[0]
+
+    assert answer.finish_reason == "length"
+    assert answer.usage.completion_tokens == len(answer.trace) == 3
+
+
+def test_the_trace_keeps_candidates_of_both_streams_on_request(tiny_llama: BaseModel) -> None:
+    query = queries(tiny_llama)[0]
+
+    answer = FusedDecoder(tiny_llama).decode([query], DecodeSettings(max_new_tokens=2, top_candidates=4))[0]
+
+    logits = merged_logits(tiny_llama, query.global_row.prompt_ids, query.global_row.factors)
+    best = logits.log_softmax(-1).topk(4)
+    first = answer.trace[0]
+    assert [c.token_id for c in first.global_top] == best.indices.tolist()
+    assert [c.log_prob for c in first.global_top] == pytest.approx(best.values.tolist(), abs=1e-4)
+    assert len(first.evidence_top) == 4
+
+
+def test_a_prompt_beyond_the_window_is_refused(tiny_llama: BaseModel) -> None:
+    with pytest.raises(PromptTooLong, match="reads at most 2048"):
+        FusedDecoder(tiny_llama).decode([Query(Row(tuple([7] * 2048)))], SETTINGS)
+
+
+def test_bad_settings_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="max_new_tokens"):
+        DecodeSettings(max_new_tokens=0)
+    with pytest.raises(InvalidInput, match="stop string"):
+        DecodeSettings(stop=("",))
+
+
+def test_compiled_evidence_equals_the_text_in_front_of_the_query(tiny: BaseModel) -> None:
+    """Logits agree to 1e-4 in float32, and rows of one batch may have prefixes of different length."""
+    prefixes = [tuple(tiny.chat.encode(text)) for text in ("Alice moved to Zurich.", "No.", "x" * 60)]
+    question = tuple(tiny.chat.prompt_ids("Where does Alice live?"))
+    compiled = [compile_prefix(tiny, list(prefix)) for prefix in prefixes]
+    plain = tuple(tiny.chat.prompt_ids("Hello"))
+    asked = [Query(Row(plain), Row(question, prefix=prefix)) for prefix in compiled]
+    settings = DecodeSettings(max_new_tokens=4, top_candidates=len(tiny.tokenizer))
+
+    for fixed_shapes in (False, True):
+        decoded = FusedDecoder(tiny, fixed_shapes=fixed_shapes).decode(asked, settings)
+        for prefix, answer in zip(prefixes, decoded, strict=True):
+            for made, token in enumerate(answer.trace):
+                ids_so_far = (*prefix, *question, *[t.token_id for t in answer.trace[:made]])
+                expected = merged_logits(tiny, ids_so_far, None).log_softmax(-1)
+                found = torch.empty_like(expected)
+                for candidate in token.evidence_top:
+                    found[candidate.token_id] = candidate.log_prob
+                torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
+
+
+def test_a_compiled_prefix_survives_its_file(tiny_llama: BaseModel) -> None:
+    prefix = compile_prefix(tiny_llama, [4, 5, 6])
+
+    again = KVPrefix.from_bytes(prefix.to_bytes())
+
+    assert torch.equal(again.keys, prefix.keys)
+    assert torch.equal(again.values, prefix.values)
+    with pytest.raises(FactorsError, match="Not a compiled prefix"):
+        KVPrefix.from_bytes(b"nonsense")
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+def test_captured_graphs_are_token_identical_to_eager_on_cuda() -> None:
+    for family in ("llama", "qwen3", "gemma2", "mistral"):
+        base = tiny_base(family)
+        base.model.to("cuda")
+        eager = FusedDecoder(base, fixed_shapes=False).decode(queries(base), SETTINGS)
+        graphs = FusedDecoder(base, fixed_shapes=True)
+        for _ in range(2):  # the second decode replays the captured graph on loaded buffers
+            assert [ids(a) for a in graphs.decode(queries(base), SETTINGS)] == [ids(a) for a in eager]
