@@ -27,6 +27,8 @@ Progress = Callable[[str, int, int], None]
 """Called with (what is being done, steps done, steps in all)."""
 
 
+@torch.inference_mode(False)  # callers may sit in inference mode or no_grad; training needs gradients
+@torch.enable_grad()
 def train_factors(
     base: BaseModel, examples: Sequence[Example], settings: DistillSettings, *, progress: Progress | None = None
 ) -> LoraFactors:
