@@ -21,6 +21,11 @@ class DerivedCache:
         self._derivations = derivations
         self._artifacts = artifacts
 
+    @property
+    def place(self) -> str:
+        """Where the bytes are kept: two caches of one place hold the same."""
+        return self._artifacts.root_url
+
     def fetch(self, key: str, kind: str, build: Callable[[], bytes]) -> bytes:
         """Return the bytes under `key`, building and keeping them when they are not there or damaged."""
         known = self._derivations.lookup(key)

@@ -46,6 +46,10 @@ DISTILLED_SETTINGS = MethodSettings(unit_tokens=192)
 class Cache(Protocol):
     """Where derived bytes live between processes."""
 
+    @property
+    def place(self) -> str:
+        """Two caches of one place hold the same."""
+
     def fetch(self, key: str, kind: str, build: Callable[[], bytes]) -> bytes:
         """Return the bytes under `key`, building and keeping them when they are not there."""
 
@@ -127,8 +131,8 @@ class Engine:
             return cls(base, DistillationParameterizer(base, progress=progress), settings)
         chosen = settings or MethodSettings()
         published = source.checkpoint if source and hypernetwork == "auto" else None
-        folder = None if hypernetwork == "auto" else Path(hypernetwork)
-        return cls(base, load_d2l_parameterizer(base, folder, published, chosen, cache=cache), chosen)
+        d2l = load_d2l_parameterizer(base, published or Path(hypernetwork).expanduser(), chosen, cache=cache)
+        return cls(base, d2l, chosen)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -212,7 +216,7 @@ class Engine:
             return to_bytes(parameterizer.parameterize([text])[0])
 
         key = self.factors_key(text)
-        return self._remember(key, lambda: from_bytes(cache.fetch(key, "factors", build)))
+        return self._remember(cache, key, lambda: from_bytes(cache.fetch(key, "factors", build)))
 
     def evidence(self, unit: Unit, framed: Framed, cache: Cache) -> LoraFactors | KVPrefix:
         """The evidence stream's adapter, H(m*) with the bias block, or its compiled prefix."""
@@ -220,6 +224,7 @@ class Engine:
             ids = framed.evidence_ids(unit.text)
             key = self._key("kv-1", str(self.base.dtype), ids)
             return self._remember(
+                cache,
                 key,
                 lambda: KVPrefix.from_bytes(
                     cache.fetch(key, "prefix", lambda: compile_prefix(self.base, ids).to_bytes())
@@ -234,7 +239,7 @@ class Engine:
         key = self.factors_key(text)
         cache.discard(key)
         with self._recent_lock:
-            self._recent.pop(key, None)
+            self._recent.pop(f"{cache.place}#{key}", None)
 
     def factors_key(self, text: str) -> str:
         """Derivation key of H(text)."""
@@ -244,8 +249,12 @@ class Engine:
     def _key(self, kind: str, *parts: object) -> str:
         return hashlib.sha256(json.dumps([kind, self.base.fingerprint, *parts]).encode()).hexdigest()
 
-    def _remember(self, key: str, make: Callable[[], Stored]) -> Stored:
-        """A small in-process cache in front of the artifacts: decoding the same bytes again costs more."""
+    def _remember(self, cache: Cache, key: str, make: Callable[[], Stored]) -> Stored:
+        """A small in-process cache in front of the artifacts: reading the same bytes again costs more.
+
+        Per place: a memory elsewhere must keep its own artifact, or its next process derives it anew.
+        """
+        key = f"{cache.place}#{key}"
         with self._recent_lock:
             if key in self._recent:
                 self._recent.move_to_end(key)

@@ -20,6 +20,7 @@ from plume_memory.errors import InvalidInput, MemoryClosed, MemoryNotFound, Miss
 from plume_memory.evidence.route import UnitIndex
 from plume_memory.records import Answer, History, ScoredUnit, Transition, Version
 from plume_memory.store.artifacts import ArtifactStore
+from plume_memory.store.chain import NO_PARENT
 from plume_memory.store.database import Database
 from plume_memory.store.derivations import Derivations
 from plume_memory.store.log import Log
@@ -267,7 +268,8 @@ class ParametricMemory:
     def history(self, *, limit: int | None = None) -> list[Version]:
         """Return the log's entries, oldest first; with a limit the newest ones."""
         self._check_open()
-        return list(self._log.versions(self.name, newest=limit))
+        newest = self._log.versions(self.name, limit=limit, newest_first=True)
+        return newest[::-1]
 
     def text_at(self, version: int | None = None) -> History:
         """Return the history that holds at a version (the newest by default); needs no model.
@@ -307,7 +309,8 @@ class ParametricMemory:
         """
         self._check_open()
         checked = self._log.verify(self.name)
-        return Verification(*checked)
+        head_hash = self._log.version(self.name, checked).chain_hash if checked else NO_PARENT
+        return Verification(checked, head_hash)
 
     def rebuild(self) -> int:
         """Delete what was derived for the newest version and derive it again; returns the number of texts.

@@ -77,13 +77,17 @@ class Snapshot:
         return len(texts)
 
     def route(self, query: str, *, k: int = 1) -> list[ScoredUnit]:
-        """Return the units that would be activated for a query, best first; empty for an empty memory.
+        """Return units in the order of activation: the first is the evidence; empty for an empty memory.
+
+        Candidates (within δ of the best score) come first, the latest first; then the rest by score.
 
         Raises:
             InvalidInput: k is below 1.
         """
         if k < 1:
             raise InvalidInput(f"k must be at least 1, got {k}.")
+        if not len(self._index):
+            return []
         return self._index.rank(query, delta=self._engine.settings.delta, k=k)
 
     def ask(
@@ -176,7 +180,7 @@ class Snapshot:
         if not messages or not messages[-1]["content"].strip():
             raise InvalidInput("An empty question was asked; pass at least one character.")
         framed = self._engine.base.chat.framed(messages)
-        routed = self._index.route(messages[-1]["content"], delta=self._engine.settings.delta)
+        routed = next(iter(self.route(messages[-1]["content"])), None)
         evidence = self._engine.evidence(routed.unit, framed, self._cache) if routed else None
         return self._engine.query(framed, self.global_adapter, evidence), routed
 

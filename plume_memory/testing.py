@@ -5,10 +5,13 @@ uses; nothing is mocked.
 """
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
+from plume_memory.config import MethodSettings
+from plume_memory.engine import Engine
 from plume_memory.errors import InvalidInput
 from plume_memory.lora.factors import LoraFactors, Pair
 from plume_memory.model.base import BaseModel
@@ -87,3 +90,37 @@ def random_factors(base: BaseModel, *, rank: int = 4, seed: int = 0, size: float
     A = torch.randn(layers, rank, config.intermediate_size, generator=generator)
     B = torch.randn(layers, rank, config.hidden_size, generator=generator) * size
     return LoraFactors({"mlp.down_proj": Pair(A, B)}, tuple(range(layers)))
+
+
+class HashParameterizer:
+    """H(text) as random factors seeded by the text's sha256: instant, deterministic, different for every text.
+
+    It learns nothing; it is for testing what surrounds a parameterizer. `calls` lists the texts it was asked for.
+    """
+
+    def __init__(self, base: BaseModel, *, rank: int = 2, additive: bool = False, bias: bool = False) -> None:
+        self.additive = additive
+        self.bias = random_factors(base, rank=rank, seed=7, size=0.02) if bias else None
+        self.calls: list[str] = []
+        self._base = base
+        self._rank = rank
+
+    @property
+    def fingerprint(self) -> str:
+        """Names the rule, the rank and whether there is a bias."""
+        return f"hash-1-{self._rank}-{self.bias is not None}"
+
+    def parameterize(self, texts: Sequence[str]) -> list[LoraFactors]:
+        """Return one adapter per text."""
+        self.calls.extend(texts)
+        seeds = [int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "little") for text in texts]
+        return [random_factors(self._base, rank=self._rank, seed=seed) for seed in seeds]
+
+
+def tiny_engine(
+    family: str = "llama", *, settings: MethodSettings | None = None, additive: bool = False, bias: bool = False
+) -> Engine:
+    """Return an engine on a random model with a `HashParameterizer`; answers are short gibberish."""
+    base = tiny_base(family)
+    chosen = settings or MethodSettings(max_new_tokens=8, unit_tokens=64)
+    return Engine(base, HashParameterizer(base, additive=additive, bias=bias), chosen)

@@ -66,7 +66,8 @@ class ChatPlume(BaseChatModel):
         }
 
     def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:
-        params = LangSmithParams(ls_provider="plume", ls_model_name=f"plume/{self.memory.name}", ls_model_type="chat")
+        name = str(kwargs.get("model", f"plume/{self.memory.name}"))
+        params = LangSmithParams(ls_provider="plume", ls_model_name=name, ls_model_type="chat")
         params["ls_temperature"] = self.temperature
         if self.max_tokens:
             params["ls_max_tokens"] = self.max_tokens

@@ -1,0 +1,489 @@
+"""ParametricMemory on a random model and a real database: what holds whatever the model says."""
+
+import logging
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import torch
+
+from plume_memory import Engine, MethodSettings, ParametricMemory
+from plume_memory.errors import (
+    IdempotencyConflict,
+    InvalidInput,
+    MemoryClosed,
+    MemoryExists,
+    MemoryNotFound,
+    VersionConflict,
+    VersionNotFound,
+)
+from plume_memory.records import NOTICE, Answer
+from plume_memory.testing import HashParameterizer, tiny_base, tiny_engine
+
+ENGINE = tiny_engine()
+QUESTION = "Where does Alice live?"
+
+
+def opened(folder: Path, name: str = "alice", engine: Engine = ENGINE) -> ParametricMemory:
+    return ParametricMemory.open(name, url=f"sqlite:///{folder / 'log.db'}", engine=engine)
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[ParametricMemory]:
+    with opened(tmp_path) as made:
+        yield made
+
+
+def said(answer: Answer) -> tuple[str, tuple[float, ...]]:
+    return answer.text, tuple(token.js for token in answer.trace)
+
+
+# --- what an answer is made of ------------------------------------------------------------------
+
+
+def test_an_empty_memory_answers_like_the_bare_model(memory: ParametricMemory) -> None:
+    answer = memory.ask(QUESTION)
+
+    ids = torch.tensor([ENGINE.base.chat.prompt_ids(QUESTION)])
+    with torch.no_grad():
+        first = int(ENGINE.base.model(input_ids=ids).logits[0, -1].argmax())
+    assert (answer.version, answer.evidence) == (0, None)
+    assert answer.trace[0].token_id == first
+
+
+def test_an_update_changes_the_answer_and_names_its_evidence(memory: ParametricMemory) -> None:
+    before = memory.ask(QUESTION)
+    assert memory.update("Alice lives in Bern.").number == 1
+    memory.update("Bob has a boat.")
+
+    answer = memory.ask(QUESTION)
+
+    assert said(answer) != said(before)
+    assert answer.version == 2
+    assert answer.evidence is not None
+    assert (answer.evidence.unit.version, answer.evidence.unit.text) == (1, "Alice lives in Bern.")
+    assert all(0 <= token.js <= 0.694 and 0 <= token.weight < 1 for token in answer.trace)
+
+
+def test_the_prompt_holds_the_question_only(memory: ParametricMemory) -> None:
+    empty = memory.ask(QUESTION).usage.prompt_tokens
+    memory.update("Alice lives in Bern. " * 30)
+
+    assert memory.ask(QUESTION).usage.prompt_tokens == empty
+
+
+def test_the_history_is_joined_by_one_notice_per_transition(memory: ParametricMemory) -> None:
+    memory.update("One.")
+    memory.update("Two.")
+
+    assert memory.at().text == f"One.\n{NOTICE}\nTwo."
+
+
+def test_the_same_log_gives_the_same_answers_anywhere(tmp_path: Path) -> None:
+    answers = []
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        with opened(tmp_path / name, engine=tiny_engine()) as memory:
+            memory.update("Alice lives in Bern.")
+            memory.update("Alice lives in Zurich.")
+            answers.append(said(memory.ask(QUESTION)))
+
+    assert answers[0] == answers[1]
+
+
+def test_a_batch_of_questions_gives_the_answers_of_each_alone(memory: ParametricMemory) -> None:
+    memory.update("Alice lives in Bern. Bob has a boat.")
+    questions = [QUESTION, "Who has a boat?", "What?"]
+
+    together = memory.ask_many(questions)
+
+    assert [a.text for a in together] == [memory.ask(q).text for q in questions]
+
+
+def test_a_stream_joins_to_the_answer_and_carries_it_last(memory: ParametricMemory) -> None:
+    memory.update("Alice lives in Bern.")
+
+    chunks = list(memory.stream(QUESTION))
+
+    assert "".join(c.text for c in chunks) == memory.ask(QUESTION).text
+    assert [c.answer is None for c in chunks] == [True] * (len(chunks) - 1) + [False]
+
+
+# --- inputs at the edge -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\t ", "\u2003"])
+def test_an_empty_update_is_refused_and_nothing_is_written(memory: ParametricMemory, text: str) -> None:
+    with pytest.raises(InvalidInput):
+        memory.update(text)
+
+    assert memory.version == 0
+
+
+@pytest.mark.parametrize("text", ["x", "?", "艾丽丝住在苏黎世。", "Алиса живёт в Цюрихе.", "👩‍🚀", "…"])
+def test_any_other_text_is_kept_and_can_be_asked_about(memory: ParametricMemory, text: str) -> None:
+    memory.update(text)
+
+    answer = memory.ask(text)
+    assert answer.evidence is not None
+    assert answer.evidence.unit.text == text
+    assert memory.history()[0].text == text
+
+
+@pytest.mark.parametrize("chunking", ["near_equal", "append_only"])
+def test_a_text_beyond_8192_tokens_is_kept_whole(tmp_path: Path, chunking: str) -> None:
+    engine = tiny_engine(settings=MethodSettings(chunking=chunking, max_new_tokens=4))  # type: ignore[arg-type]
+    long = "".join(f"Fact {i} is about item {i * 7}.\n\n" for i in range(400))
+    assert engine.count_tokens(long) > 8192
+    with opened(tmp_path, engine=engine) as memory:
+        memory.update(long)
+
+        answer = memory.ask("Which item is fact 321 about?")
+
+    assert answer.evidence is not None
+    assert "Fact 321 " in answer.evidence.unit.text
+    assert memory._closed
+
+
+def test_an_update_identical_to_the_last_is_a_version_of_its_own(memory: ParametricMemory) -> None:
+    numbers = [memory.update("Same.").number for _ in range(3)]
+
+    assert numbers == [1, 2, 3]
+    assert memory.at().text.count(NOTICE) == 2
+
+
+def test_a_query_without_a_known_word_routes_to_the_latest_unit(memory: ParametricMemory) -> None:
+    memory.update("Alice lives in Bern.")
+    memory.update("Bob has a boat.")
+
+    for query in ("zzz qqq", "誰？", "?!"):
+        answer = memory.ask(query)
+        assert answer.evidence is not None
+        assert answer.evidence.unit.version == 2
+        assert answer.evidence.score == 0.0
+
+
+@pytest.mark.parametrize("question", ["", "  \n"])
+def test_an_empty_question_is_refused(memory: ParametricMemory, question: str) -> None:
+    with pytest.raises(InvalidInput, match="empty question"):
+        memory.ask(question)
+
+
+# --- versions -----------------------------------------------------------------------------------
+
+
+def test_an_older_version_answers_as_it_did(memory: ParametricMemory) -> None:
+    memory.update("Alice lives in Bern.")
+    first = memory.ask(QUESTION)
+    after = datetime.now(UTC)
+    memory.update("Alice lives in Zurich.")
+
+    assert said(memory.at(version=1).ask(QUESTION)) == said(first)
+    assert said(memory.at(time=after).ask(QUESTION)) == said(first)
+    assert said(memory.ask(QUESTION)) != said(first)
+
+
+def test_a_pinned_snapshot_is_not_changed_by_an_update_during_its_decode(memory: ParametricMemory) -> None:
+    memory.update("Alice lives in Bern.")
+    expected = memory.ask(QUESTION).text
+    stream = memory.stream(QUESTION)
+    pieces = [next(stream)]
+
+    memory.update("Alice lives in Zurich.")  # neither waits for the open stream nor disturbs it
+    pieces += list(stream)
+
+    assert "".join(p.text for p in pieces) == expected
+    assert pieces[-1].answer is not None
+    assert pieces[-1].answer.version == 1
+    assert memory.ask(QUESTION).version == 2
+
+
+def test_threads_that_ask_while_others_update_each_see_exactly_one_version(memory: ParametricMemory) -> None:
+    memory.update("Alice lives in place 1.")
+    seen: list[Answer] = []
+
+    def read() -> None:
+        seen.extend(memory.ask(QUESTION) for _ in range(6))
+
+    def write() -> None:
+        for i in range(2, 8):
+            memory.update(f"Alice lives in place {i}.")
+
+    threads = [threading.Thread(target=read) for _ in range(3)] + [threading.Thread(target=write)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(seen) == 18
+    for answer in seen:
+        assert answer.text == memory.at(version=answer.version).ask(QUESTION).text
+
+
+def test_a_rollback_appends_and_answers_as_the_restored_version(memory: ParametricMemory) -> None:
+    for city in ("Bern", "Zurich", "Basel"):
+        memory.update(f"Alice lives in {city}.")
+    then = memory.at(version=2).ask(QUESTION)
+
+    version = memory.rollback(to=2)
+
+    assert (version.number, version.kind, version.restores) == (4, "rollback", 2)
+    assert memory.ask(QUESTION).text == then.text
+    memory.update("Alice lives in Chur.")
+    assert [t.version for t in memory.text_at().transitions] == [1, 2, 5]
+    assert [v.number for v in memory.history()] == [1, 2, 3, 4, 5]
+
+
+def test_a_fork_goes_its_own_way(memory: ParametricMemory) -> None:
+    memory.update("Alice lives in Bern.")
+    memory.update("Alice lives in Zurich.")
+    fork = memory.fork("what-if", at=1)
+    fork.update("Alice lives in Rome.")
+
+    assert [v.text for v in fork.history()] == ["Alice lives in Bern.", "Alice lives in Rome."]
+    assert memory.version == 2
+    assert fork.ask(QUESTION).memory == "what-if"
+    with pytest.raises(MemoryExists):
+        memory.fork("what-if")
+
+
+def test_a_difference_names_what_came_and_what_went(memory: ParametricMemory) -> None:
+    memory.update("One.")
+    memory.update("Two.")
+    memory.rollback(to=1)
+    memory.update("Three.")
+
+    found = memory.diff(2, 4)
+
+    assert [t.text for t in found.removed] == ["Two."]
+    assert [t.text for t in found.added] == ["Three."]
+
+
+def test_versions_that_do_not_exist_are_refused(memory: ParametricMemory) -> None:
+    memory.update("One.")
+    for pin in ({"version": 2}, {"version": -1}, {"time": datetime.now(UTC) - timedelta(days=1)}):
+        with pytest.raises(VersionNotFound):
+            memory.at(**pin)  # type: ignore[arg-type]
+    with pytest.raises(VersionNotFound):
+        memory.rollback(to=9)
+    with pytest.raises(InvalidInput):
+        memory.at(version=1, time=datetime.now(UTC))
+
+
+def test_expected_versions_and_idempotency_keys(memory: ParametricMemory) -> None:
+    first = memory.update("One.", idempotency_key="a", expected_version=0)
+
+    assert memory.update("One.", idempotency_key="a") == first
+    with pytest.raises(IdempotencyConflict):
+        memory.update("Other.", idempotency_key="a")
+    with pytest.raises(VersionConflict, match="1"):
+        memory.update("Two.", expected_version=0)
+    assert memory.version == 1
+
+
+# --- what is derived ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("chunking", ["near_equal", "append_only"])
+def test_one_hypernetwork_pass_per_update(tmp_path: Path, chunking: str) -> None:
+    """H(C_old) of a step is H(C_full) of the step before: it comes from the cache."""
+    engine = tiny_engine(settings=MethodSettings(chunking=chunking, max_new_tokens=4))  # type: ignore[arg-type]
+    assert isinstance(engine.parameterizer, HashParameterizer)
+    with opened(tmp_path, engine=engine) as memory:
+        for i in range(4):
+            memory.update(f"Update {i}.")
+            assert len(engine.parameterizer.calls) == i + 1
+
+
+def test_an_additive_parameterizer_sees_each_unit_once_and_asks_need_none(tmp_path: Path) -> None:
+    engine = tiny_engine(additive=True)
+    assert isinstance(engine.parameterizer, HashParameterizer)
+    with opened(tmp_path, engine=engine) as memory:
+        memory.update("Alice lives in Bern.")
+        memory.update("Bob has a boat.")
+        made = list(engine.parameterizer.calls)
+        memory.ask("Who has a boat?")
+
+    assert made == ["Alice lives in Bern.", "Bob has a boat."] == engine.parameterizer.calls
+
+
+@pytest.mark.parametrize(("additive", "bias"), [(False, False), (False, True), (True, True)])
+def test_the_global_adapter_is_the_methods_matrix(tmp_path: Path, additive: bool, bias: bool) -> None:
+    """α ΔW_full + β (ΔW_full − ΔW_old), the bias in both; α = 1, β = 0.75."""
+    engine = tiny_engine(additive=additive, bias=bias)
+    parameterizer = engine.parameterizer
+    assert isinstance(parameterizer, HashParameterizer)
+    with opened(tmp_path, engine=engine) as memory:
+        memory.update("One.")
+        memory.update("Two.")
+        found = memory.at().global_adapter
+        texts = memory.at().text, "One."
+
+    def whole(text: str) -> torch.Tensor:
+        parts = text.split(f"\n{NOTICE}\n") if additive else [text]
+        total = sum(f.delta("mlp.down_proj", 1) for f in parameterizer.parameterize(parts))
+        assert isinstance(total, torch.Tensor)
+        return total + (parameterizer.bias.delta("mlp.down_proj", 1) if parameterizer.bias else 0)
+
+    assert found is not None
+    full, old = whole(texts[0]), whole(texts[1])
+    torch.testing.assert_close(found.delta("mlp.down_proj", 1), full + 0.75 * (full - old), atol=1e-5, rtol=1e-5)
+
+
+def test_a_crash_between_append_and_derivation_loses_nothing(tmp_path: Path) -> None:
+    with opened(tmp_path) as memory:
+        memory.update("Alice lives in Bern.", derive=False)
+    (tmp_path / "other").mkdir()
+    with opened(tmp_path / "other") as other:
+        other.update("Alice lives in Bern.")
+        expected = said(other.ask(QUESTION))
+
+    with opened(tmp_path, engine=tiny_engine()) as memory:
+        assert said(memory.ask(QUESTION)) == expected
+
+
+def artifact_files(folder: Path) -> list[Path]:
+    return [p for p in (folder / "log.db.artifacts").rglob("*") if p.is_file()]
+
+
+@pytest.mark.parametrize("harm", ["delete", "truncate", "flip"])
+def test_lost_or_damaged_artifacts_are_rebuilt_loudly(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, harm: str
+) -> None:
+    with opened(tmp_path) as memory:
+        memory.update("Alice lives in Bern.")
+        memory.update("Alice lives in Zurich.")
+        expected = said(memory.ask(QUESTION))
+    assert artifact_files(tmp_path)
+    for file in artifact_files(tmp_path):
+        content = file.read_bytes()
+        file.chmod(0o644)
+        if harm == "delete":
+            file.unlink()
+        else:
+            file.write_bytes(content[: len(content) // 2] if harm == "truncate" else content[:-1] + b"\x01")
+
+    with caplog.at_level(logging.WARNING), opened(tmp_path, engine=tiny_engine()) as memory:
+        assert said(memory.ask(QUESTION)) == expected
+
+    assert "Rebuilding a factors from the log" in caplog.text
+
+
+def test_rebuild_gives_the_same_answers_and_verify_counts(memory: ParametricMemory) -> None:
+    memory.update("Alice lives in Bern.")
+    memory.update("Alice lives in Zurich.")
+    expected = said(memory.ask(QUESTION))
+
+    assert memory.rebuild() == 1
+    assert said(memory.ask(QUESTION)) == expected
+    assert memory.verify().versions == 2
+
+
+def test_a_memory_file_copied_to_another_place_answers_the_same(tmp_path: Path) -> None:
+    with opened(tmp_path) as memory:
+        memory.update("Alice lives in Bern.")
+        memory.update("Alice lives in Zurich.")
+        expected = said(memory.ask(QUESTION))
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    shutil.copy(tmp_path / "log.db", elsewhere / "log.db")  # the log alone, without the artifacts
+
+    with opened(elsewhere, engine=tiny_engine()) as memory:
+        assert said(memory.ask(QUESTION)) == expected
+        assert memory.verify().versions == 2
+
+
+def test_compiled_evidence_works_without_a_parameterizer_and_is_shared_by_versions(tmp_path: Path) -> None:
+    engine = Engine(tiny_base("qwen3"), None)
+    with opened(tmp_path, engine=engine) as memory:
+        memory.update("Alice lives in Bern.")
+        first = memory.ask("Alice?")
+        made = len(artifact_files(tmp_path))
+        memory.update("Bob has a boat.")
+        second = memory.ask("Alice?")
+
+    assert first.evidence is not None
+    assert second.evidence is not None
+    assert said(first) == said(second)
+    assert len(artifact_files(tmp_path)) == made == 1
+    assert first.mean_weight > 0
+
+
+def test_evidence_by_lora_needs_a_parameterizer() -> None:
+    with pytest.raises(InvalidInput, match="needs a parameterizer"):
+        Engine(tiny_base("llama"), None, MethodSettings())
+
+
+# --- opening and closing ------------------------------------------------------------------------
+
+
+def test_opening_a_missing_memory_without_create_names_what_there_is(tmp_path: Path) -> None:
+    opened(tmp_path, "bob").close()
+
+    with pytest.raises(MemoryNotFound, match="'alice'.*bob"):
+        ParametricMemory.open("alice", url=f"sqlite:///{tmp_path / 'log.db'}", create=False)
+
+
+def test_a_closed_memory_says_so(tmp_path: Path) -> None:
+    memory = opened(tmp_path)
+    memory.close()
+    memory.close()
+
+    for use in (lambda: memory.update("x"), lambda: memory.ask("x"), lambda: memory.history(), memory.verify):
+        with pytest.raises(MemoryClosed, match="open it again"):
+            use()
+
+
+def test_unknown_arguments_and_settings_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(TypeError):
+        ParametricMemory.open("alice", url="sqlite://", modle="x")  # type: ignore[call-arg]
+    with pytest.raises(ValueError, match="betta"):
+        MethodSettings(betta=1)  # type: ignore[call-arg]
+    with pytest.raises(InvalidInput, match="an engine has its own"):
+        ParametricMemory.open("alice", url="sqlite://", engine=ENGINE, settings=MethodSettings())
+
+
+def test_two_memories_of_one_database_do_not_mix(tmp_path: Path) -> None:
+    with opened(tmp_path, "alice") as alice, opened(tmp_path, "bob") as bob:
+        alice.update("Alice lives in Bern.")
+        bob.update("Bob lives in Rome.")
+
+        assert alice.route("Where is Rome?")[0].unit.text == "Alice lives in Bern."
+        assert bob.ask("Where is Bern?").evidence.unit.text == "Bob lives in Rome."  # type: ignore[union-attr]
+
+
+async def test_the_async_edges_answer_like_the_sync_core(memory: ParametricMemory) -> None:
+    version = await memory.aupdate("Alice lives in Bern.")
+    answer = await memory.aask(QUESTION)
+
+    assert version.number == 1
+    assert answer.text == memory.ask(QUESTION).text
+
+
+@pytest.mark.slow
+def test_ten_thousand_updates_in_one_log_are_appended_and_asked_quickly(tmp_path: Path) -> None:
+    """Appending stays flat, the first question indexes everything, the next ones do not."""
+    engine = Engine(tiny_base("llama"), None, MethodSettings(evidence="kv", max_new_tokens=4))
+    with opened(tmp_path, engine=engine) as memory:
+        times = []
+        for i in range(10_000):
+            begun = time.perf_counter()
+            memory.update(f"Shelf {i} of the archive holds box {i * 3} since Monday.", derive=False)
+            times.append(time.perf_counter() - begun)
+        answer = memory.ask("Which box does shelf 4321 hold?")
+        memory.update("Shelf 17 is empty.")
+        begun = time.perf_counter()
+        later = memory.ask("Which box does shelf 9876 hold?")
+        seconds = time.perf_counter() - begun
+
+    first, last = sorted(times[:1000])[500], sorted(times[-1000:])[500]
+    assert last < 3 * first
+    assert answer.evidence is not None
+    assert answer.evidence.unit.version == 4322
+    assert later.evidence is not None
+    assert later.evidence.unit.version == 9877
+    assert seconds < 2
