@@ -49,7 +49,10 @@ def timed(base: BaseModel, step: Callable[[], None]) -> float:
 def measure(base: BaseModel, rounds: int, context: int, ranks: tuple[int, int], fixed: bool) -> dict[str, float]:
     """Median milliseconds of each kind of step, and the two gated ratios."""
     prompt = tuple(torch.randint(10, 1000, (context,), generator=torch.Generator().manual_seed(0)).tolist())
-    g, e = random_factors(base, rank=ranks[0], seed=1, size=1e-3), random_factors(base, rank=ranks[1], seed=2, size=1e-3)
+    g, e = (
+        random_factors(base, rank=ranks[0], seed=1, size=1e-3),
+        random_factors(base, rank=ranks[1], seed=2, size=1e-3),
+    )
     batches = {
         "base": batch(base, [Row(prompt)], rounds, fixed),
         "global": batch(base, [Row(prompt, g)], rounds, fixed),

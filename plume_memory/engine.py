@@ -181,7 +181,7 @@ class Engine:
             needed = self.count_tokens(join_transitions(["", transition.text]))
             if not packs or needed > room:
                 packs.append([])
-                room = self.settings.chunk_tokens
+                room = self.parameterizer.max_tokens
             packs[-1].append(transition.text)
             room -= needed
         return [join_transitions(pack) for pack in packs]

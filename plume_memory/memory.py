@@ -193,9 +193,7 @@ class ParametricMemory:
         """
         self._check_open()
         self._log.fork(self.name, name, at=at)
-        return ParametricMemory(
-            name, database=self._database, artifacts=self._artifacts, engine=lambda: self.engine
-        )
+        return ParametricMemory(name, database=self._database, artifacts=self._artifacts, engine=lambda: self.engine)
 
     # --- reading --------------------------------------------------------------------------------
 
@@ -408,5 +406,3 @@ def default_artifacts(url: str) -> str:
     if not url.startswith("sqlite"):
         return "plume.artifacts"
     return "memory://plume" if path in ("", ":memory:") else f"{path}.artifacts"
-
-

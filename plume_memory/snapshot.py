@@ -161,7 +161,10 @@ class Snapshot:
         folder = Path(directory).expanduser()
         if format == "peft":
             export_peft(
-                factors, folder, base_model=self._engine.base.name, base_fingerprint=self._engine.base.fingerprint
+                factors,
+                folder,
+                base_model=self._engine.base.name,
+                base_fingerprint=self._engine.base.fingerprint,
             )
         else:
             folder.mkdir(parents=True, exist_ok=True)

@@ -33,7 +33,10 @@ def byte_tokenizer() -> Any:
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)  # type: ignore[assignment,unused-ignore]
     tokenizer.decoder = decoders.ByteLevel()  # type: ignore[assignment,unused-ignore]
     fast = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, eos_token="<|im_end|>", pad_token="<|endoftext|>", bos_token="<|im_start|>"
+        tokenizer_object=tokenizer,
+        eos_token="<|im_end|>",
+        pad_token="<|endoftext|>",
+        bos_token="<|im_start|>",
     )
     fast.add_special_tokens({"additional_special_tokens": list(_SPECIAL)})
     fast.chat_template = _TEMPLATE
@@ -100,6 +103,7 @@ class HashParameterizer:
 
     def __init__(self, base: BaseModel, *, rank: int = 2, additive: bool = False, bias: bool = False) -> None:
         self.additive = additive
+        self.max_tokens = 8192
         self.bias = random_factors(base, rank=rank, seed=7, size=0.02) if bias else None
         self.calls: list[str] = []
         self._base = base
@@ -118,7 +122,11 @@ class HashParameterizer:
 
 
 def tiny_engine(
-    family: str = "llama", *, settings: MethodSettings | None = None, additive: bool = False, bias: bool = False
+    family: str = "llama",
+    *,
+    settings: MethodSettings | None = None,
+    additive: bool = False,
+    bias: bool = False,
 ) -> Engine:
     """Return an engine on a random model with a `HashParameterizer`; answers are short gibberish."""
     base = tiny_base(family)

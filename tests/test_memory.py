@@ -424,7 +424,7 @@ def test_evidence_by_lora_needs_a_parameterizer() -> None:
 def test_opening_a_missing_memory_without_create_names_what_there_is(tmp_path: Path) -> None:
     opened(tmp_path, "bob").close()
 
-    with pytest.raises(MemoryNotFound, match="'alice'.*bob"):
+    with pytest.raises(MemoryNotFound, match=r"'alice'.*bob"):
         ParametricMemory.open("alice", url=f"sqlite:///{tmp_path / 'log.db'}", create=False)
 
 

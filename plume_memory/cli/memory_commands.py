@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from plume_memory.cli.output import ERR, OUT, ProgressBar, emit, table
+from plume_memory.cli.output import ERR, OUT, ProgressBar, add_row, emit, table
 from plume_memory.errors import InvalidInput
 from plume_memory.memory import DEFAULT_MODEL, DEFAULT_URL, ParametricMemory
 from plume_memory.records import Answer, Version
@@ -24,7 +24,21 @@ At = Annotated[int | None, typer.Option("--at", help="Version to read; the newes
 
 def register(app: typer.Typer) -> None:
     """Add these commands to the tree."""
-    for command in (init, update, ask, chat, history, show, diff, rollback, fork, route, export, verify, rebuild):
+    for command in (
+        init,
+        update,
+        ask,
+        chat,
+        history,
+        show,
+        diff,
+        rollback,
+        fork,
+        route,
+        export,
+        verify,
+        rebuild,
+    ):
         app.command()(command)
 
 
@@ -110,7 +124,11 @@ def show(at: At = None, name: MemoryName = "default", url: Url = DEFAULT_URL, as
     """Print the history that holds at a version."""
     with ParametricMemory.open(name, url=url, create=False) as memory:
         held = memory.text_at(at)
-        emit({"memory": name, "version": held.version, "text": held.text}, as_json, lambda: OUT.print(held.text, markup=False))
+        emit(
+            {"memory": name, "version": held.version, "text": held.text},
+            as_json,
+            lambda: OUT.print(held.text, markup=False),
+        )
 
 
 def diff(
@@ -177,7 +195,7 @@ def route(
             rows = table("score", "candidate", "version", "unit")
             for scored in units:
                 mark = "yes" if scored.candidate else ""
-                rows.add_row(f"{scored.score:.3f}", mark, str(scored.unit.version), scored.unit.text.strip())
+                add_row(rows, f"{scored.score:.3f}", mark, str(scored.unit.version), scored.unit.text.strip())
             OUT.print(rows)
 
         emit(units, as_json, people)
@@ -205,7 +223,11 @@ def verify(name: MemoryName = "default", url: Url = DEFAULT_URL, as_json: AsJson
     """Check the whole log against its hashes; exit code 5 names the first altered entry."""
     with ParametricMemory.open(name, url=url, create=False) as memory:
         checked = memory.verify()
-        emit(checked, as_json, lambda: OUT.print(f"{checked.versions} versions verify; head {checked.head_hash}"))
+        emit(
+            checked,
+            as_json,
+            lambda: OUT.print(f"{checked.versions} versions verify; head {checked.head_hash}"),
+        )
 
 
 def rebuild(
@@ -264,5 +286,5 @@ def _show_versions(versions: list[Version]) -> None:
     rows = table("version", "kind", "created", "text")
     for version in versions:
         text = version.text if version.restores is None else f"restores {version.restores}"
-        rows.add_row(str(version.number), version.kind, f"{version.created_at:%Y-%m-%d %H:%M:%S}Z", text.strip())
+        add_row(rows, str(version.number), version.kind, f"{version.created_at:%Y-%m-%d %H:%M:%S}Z", text.strip())
     OUT.print(rows)

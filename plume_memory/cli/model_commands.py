@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from plume_memory.cli.memory_commands import AsJson, Url
-from plume_memory.cli.output import OUT, ProgressBar, emit, table
+from plume_memory.cli.output import OUT, ProgressBar, add_row, emit, table
 from plume_memory.memory import DEFAULT_URL
 
 models_app = typer.Typer(help="Base models and hypernetworks.", no_args_is_help=True)
@@ -38,7 +38,7 @@ def list_models(as_json: AsJson = False) -> None:
     def people() -> None:
         rows = table("name", "origin", "hypernetwork", "cached")
         for row in found:
-            rows.add_row(*(("yes" if row[k] else "") if k == "cached" else str(row[k]) for k in row))
+            add_row(rows, *(("yes" if row[k] else "") if k == "cached" else str(row[k]) for k in row))
         OUT.print(rows)
 
     emit(found, as_json, people)
@@ -83,6 +83,6 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Write a history into weights, update it, and ask before and after."""
-    from plume_memory.demo import run_demo  # noqa: PLC0415 — torch
+    from plume_memory.cli.demo import run_demo  # noqa: PLC0415 — torch
 
     run_demo(model, ProgressBar(), as_json)

@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 OUT = Console(highlight=False)
 ERR = Console(stderr=True, highlight=False)
@@ -40,6 +41,11 @@ def table(*columns: str) -> Table:
     for column in columns:
         made.add_column(column, overflow="fold")
     return made
+
+
+def add_row(rows: Table, *cells: str) -> None:
+    """Add plain cells: a user's brackets are text, not markup."""
+    rows.add_row(*(Text(cell) for cell in cells))
 
 
 class ProgressBar:

@@ -66,7 +66,12 @@ def fixed_answer(base: BaseModel, prompt: str, answer: str) -> Example:
 
 
 def teacher_answers(
-    base: BaseModel, teacher_prompts: Sequence[str], student_prompts: Sequence[str], *, max_tokens: int, top_k: int
+    base: BaseModel,
+    teacher_prompts: Sequence[str],
+    student_prompts: Sequence[str],
+    *,
+    max_tokens: int,
+    top_k: int,
 ) -> list[Example]:
     """Let the bare base model answer the teacher prompts; the student is to answer likewise to its own.
 

@@ -30,7 +30,11 @@ Progress = Callable[[str, int, int], None]
 @torch.inference_mode(False)  # callers may sit in inference mode or no_grad; training needs gradients
 @torch.enable_grad()
 def train_factors(
-    base: BaseModel, examples: Sequence[Example], settings: DistillSettings, *, progress: Progress | None = None
+    base: BaseModel,
+    examples: Sequence[Example],
+    settings: DistillSettings,
+    *,
+    progress: Progress | None = None,
 ) -> LoraFactors:
     """Return float32 factors that make the base model answer the examples.
 
@@ -72,7 +76,11 @@ def train_factors(
             break
     if progress:
         progress("distilling", steps, steps)
-    return LoraFactors({MODULE: Pair(*(torch.stack([t.detach().cpu() for t in side]) for side in (A, B)))}, layers, settings.scale)
+    return LoraFactors(
+        {MODULE: Pair(*(torch.stack([t.detach().cpu() for t in side]) for side in (A, B)))},
+        layers,
+        settings.scale,
+    )
 
 
 def _schedule(done: int, steps: int, warm_up: int) -> float:
@@ -91,9 +99,7 @@ def _rows(
     A: list[Tensor], B: list[Tensor], layers: tuple[int, ...], rows: int, scale: float, dtype: torch.dtype
 ) -> AdapterRows:
     """The trained factors as an adapter batch that carries gradients; computed in the model's dtype."""
-    modules = {
-        (layer, MODULE): (A[at].T.to(dtype), (scale * B[at]).to(dtype)) for at, layer in enumerate(layers)
-    }
+    modules = {(layer, MODULE): (A[at].T.to(dtype), (scale * B[at]).to(dtype)) for at, layer in enumerate(layers)}
     return AdapterRows(modules, rows, A[0].shape[0])
 
 
@@ -129,9 +135,7 @@ def _bypassed(base: BaseModel, layers: range) -> Iterator[None]:
             del layer.forward
 
 
-def _loss(
-    base: BaseModel, examples: list[Example], entering: list[Tensor], rows: AdapterRows, lowest: int
-) -> Tensor:
+def _loss(base: BaseModel, examples: list[Example], entering: list[Tensor], rows: AdapterRows, lowest: int) -> Tensor:
     """Mean loss per answer token of one right-padded batch."""
     width = max(state.shape[0] for state in entering)
     hidden = torch.zeros(len(examples), width, entering[0].shape[1], device=base.device, dtype=base.dtype)

@@ -1,1 +1,1 @@
-"""Routable units of a history and the router. Torch-free."""
+"""Which part of a history bears on a question: units, their index, the router. Knows no torch and no SQL."""

@@ -1,69 +1,104 @@
-"""Algebra of LoRA factors: exact, without ever forming ΔW.
+"""Pure functions on LoRA factors. No model, no file, no randomness; inputs are never changed.
 
-Legend: L adapted layers, r rank, R summed rank, d_in / d_out widths.
+Legend: L adapted layers, r rank, d_in / d_out widths, Δ(f) = scale · Bᵀ A the dense update of one module.
 
-    ΔW_g = α ΔW_full + β (ΔW_full − ΔW_old)
-    A_g = [A_full; A_old]        B_g = [(α+β)·B_full, −β·B_old]        B_g A_g is exactly ΔW_g
+Laws (tested):
+    Δ(concat([x, y]))          == Δ(x) + Δ(y)              and concat is associative
+    Δ(scaled(x, c))            == c · Δ(x)
+    Δ(padded(x, r))            == Δ(x)
+    Δ(weighted_sum([(c, x)…])) == Σ c · Δ(x)
+    ‖Δ(x) − Δ(truncated(x))‖   == the stated error · ‖Δ(x)‖, the least any factors of that rank can have
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from plume_memory.errors import FactorsError
 from plume_memory.lora.factors import LoraFactors, Pair
 
 
-def weighted_sum(terms: Sequence[tuple[float, LoraFactors]]) -> LoraFactors:
-    """Return factors whose delta is Σ weight · delta(factors), by concatenation along the rank.
+class KeyedChunk(NamedTuple):
+    """Factors of one chunk of a history under the key (content hash) that says which chunk it is."""
 
-    Weights and scales are folded into B; the result's scale is 1. One term keeps its rank.
+    key: str
+    factors: LoraFactors
 
-    Raises:
-        FactorsError: no terms, or terms for different modules, layers, widths, dtypes or devices.
-    """
-    if not terms:
-        raise FactorsError("A weighted sum needs at least one adapter; got none.")
-    first = terms[0][1]
-    for _, other in terms[1:]:
-        _check_alike(first, other)
-    modules = {
-        name: Pair(
-            torch.cat([f.modules[name].A for _, f in terms], dim=1),
-            torch.cat([(weight * f.scale) * f.modules[name].B for weight, f in terms], dim=1),
-        )
-        for name in first.modules
-    }
-    return LoraFactors(modules, first.layers)
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Truncation:
+    """Factors of a lower rank, and what the lower rank cost."""
+
+    factors: LoraFactors
+    relative_error: Mapping[str, Tensor]
+    """Module path → [L] float64: ‖Δ − Δ'‖_F / ‖Δ‖_F of each layer, before the cast to the factors' dtype."""
 
 
 def concat(parts: Sequence[LoraFactors]) -> LoraFactors:
-    """Return factors whose delta is the sum of the parts' deltas. See `weighted_sum`."""
-    return weighted_sum([(1.0, part) for part in parts])
+    """Concatenate along the rank: the deltas add up exactly.
+
+    A = [A_1; A_2; …], B = [w_1 B_1; w_2 B_2; …]. Parts of one scale are joined as they are (w = 1).
+    Otherwise the scale largest in magnitude stays the scale of the result and the ratio
+    w_i = scale_i / scale, at most 1 in magnitude, is folded into B_i, so nothing can overflow.
+
+    Raises:
+        FactorsError: no parts, or parts that differ in layers, modules, widths, dtype or device.
+    """
+    if not parts:
+        raise FactorsError("Nothing to concatenate; pass at least one LoraFactors.")
+    first = parts[0]
+    for other in parts[1:]:
+        _require_alike(first, other)
+    if len(parts) == 1:
+        return first
+    scale = max((part.scale for part in parts), key=abs)
+    joined = {
+        name: Pair(
+            torch.cat([part.modules[name].A for part in parts], dim=1),  # [L, Σr, d_in]
+            torch.cat([_refolded(part, name, scale) for part in parts], dim=1),  # [L, Σr, d_out]
+        )
+        for name in first.modules
+    }
+    return LoraFactors(joined, first.layers, scale)
 
 
-def scaled(factors: LoraFactors, weight: float) -> LoraFactors:
-    """Return factors with `weight` times the delta; the tensors are shared, only the scale changes."""
-    return LoraFactors(factors.modules, factors.layers, factors.scale * weight)
+def scaled(factors: LoraFactors, c: float) -> LoraFactors:
+    """Multiply the delta by `c`; only the scale changes, the tensors are shared.
+
+    Raises:
+        FactorsError: c is not finite.
+    """
+    if not math.isfinite(c):
+        raise FactorsError(f"Factors cannot be scaled by {c}; pass a finite number.")
+    return LoraFactors(factors.modules, factors.layers, factors.scale * c)
 
 
 def padded(factors: LoraFactors, rank: int) -> LoraFactors:
-    """Return the same delta at a higher rank, with zero rows.
+    """Append zero rows up to `rank`; the delta is exactly the same.
 
     Raises:
-        FactorsError: `rank` is below the factors' own.
+        FactorsError: `rank` is less than the factors' rank.
     """
     missing = rank - factors.rank
     if missing < 0:
-        raise FactorsError(f"Factors of rank {factors.rank} cannot be padded to rank {rank}; truncate them instead.")
-    pad = (0, 0, 0, missing)
-    modules = {
-        name: Pair(torch.nn.functional.pad(p.A, pad), torch.nn.functional.pad(p.B, pad))
-        for name, p in factors.modules.items()
-    }
-    return LoraFactors(modules, factors.layers, factors.scale)
+        raise FactorsError(f"Factors of rank {factors.rank} do not fit rank {rank}; truncate them first.")
+    rows = (0, 0, 0, missing)  # none along the width, `missing` at the end of the rank
+    wider = {name: Pair(pad(A, rows), pad(B, rows)) for name, (A, B) in factors.modules.items()}
+    return LoraFactors(wider, factors.layers, factors.scale)
+
+
+def weighted_sum(terms: Sequence[tuple[float, LoraFactors]]) -> LoraFactors:
+    """Σ c_i · f_i as one rank concatenation, in the order given.
+
+    Raises:
+        FactorsError: no terms, a weight that is not finite, or terms that do not fit together.
+    """
+    return concat([scaled(factors, c) for c, factors in terms])
 
 
 def compose_global(
@@ -74,135 +109,182 @@ def compose_global(
     beta: float,
     bias: LoraFactors | None = None,
 ) -> LoraFactors:
-    """Return ΔW_g of one update, exact.
+    """Compose ΔW_g = α ΔW_full + β (ΔW_full − ΔW_old), exactly (METHOD: global update representation).
+
+    With c_full = α + β and c_old = −β: A_g = [A_full; A_old], B_g = [c_full B_full; c_old B_old]. The
+    parameterizer's bias block is part of ΔW_full and of ΔW_old and cancels in the difference, so it
+    enters once, at weight α: width r_full + r_old + r_bias.
 
     Args:
-        full: H(C_full) without the bias block.
-        old: H(C_old) without the bias block; None for the first version, then ΔW_g = α ΔW_full.
-        alpha: weight of the full history.
-        beta: weight of what the update changed.
-        bias: the hypernetwork's bias block. It cancels in full − old, so it enters once, at α:
-            rank r_full + r_old + r_bias, the same matrix as with the bias in both adapters.
+        full: H(C(t)) without the bias block.
+        old: H(C(t−1)) without the bias block; None for the first version, where ΔW_g = α ΔW_full.
+        alpha: weight of ΔW_full.
+        beta: weight of ΔW_full − ΔW_old.
+        bias: the parameterizer's bias block, if it has one.
+
+    Raises:
+        FactorsError: the factors do not fit together.
     """
-    if old is None:
-        terms = [(alpha, full)]
-    else:
-        terms = [(alpha + beta, full), (-beta, old)]
+    terms = [(alpha, full)] if old is None else [(alpha + beta, full), (-beta, old)]
     if bias is not None:
         terms.append((alpha, bias))
     return weighted_sum(terms)
 
 
-def compose_windows(
-    full: Mapping[str, LoraFactors],
-    old: Mapping[str, LoraFactors],
+def compose_chunks(
+    full: Sequence[KeyedChunk],
+    old: Sequence[KeyedChunk],
     *,
     alpha: float,
     beta: float,
     bias: LoraFactors | None = None,
 ) -> LoraFactors:
-    """Return ΔW_g of histories cut into windows, each window stored once.
+    """Compose the same matrix as `compose_global` from chunk factors, each chunk stored once.
+
+    A chunk in both histories weighs (α + β) − β = α, one of the full history alone α + β, one of the
+    old alone −β. A chunk that occurs several times is stored once at the sum of its weights; one whose
+    weight is zero is left out. For n_full chunks of which the old history shares all but the new ones,
+    the width is n_full · r (+ the bias), instead of (n_full + n_old) · r.
 
     Args:
-        full: windows of the full history, keyed by what they were made from.
-        old: windows of the old one; empty for the first version. A key in both is the same window.
-        alpha: weight of a window that both hold.
-        beta: added for a window of the full history alone, subtracted for one of the old alone.
-        bias: enters once, at α.
-    """
-    if not old:
-        beta = 0.0
-    windows = {**old, **full}
-    weights = {key: (alpha + beta) * (key in full) - beta * (key in old) for key in windows}
-    terms = [(weight, windows[key]) for key, weight in weights.items() if weight != 0.0]
-    if bias is not None:
-        terms.append((alpha, bias))
-    return weighted_sum(terms)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Truncation:
-    """A truncated adapter and what the truncation lost."""
-
-    factors: LoraFactors
-    relative_error: Mapping[str, tuple[float, ...]]
-    """Module → per layer ‖ΔW − ΔW_truncated‖_F / ‖ΔW‖_F; 0 where ΔW is 0."""
-
-
-def truncated(factors: LoraFactors, *, max_rank: int | None = None, energy: float | None = None) -> Truncation:
-    """Return the best approximation of lower rank (Eckart-Young) and its error, per layer.
-
-    QR of both factors, SVD of the small core: O((d_in + d_out) R²), ΔW is never formed.
-
-    Args:
-        factors: of rank R.
-        max_rank: keep at most this rank.
-        energy: keep the fewest directions that hold this share of ‖ΔW‖²_F in every layer.
+        full: chunks of C(t) in order, without bias blocks.
+        old: chunks of C(t−1) in order; empty for the first version, where ΔW_g = α ΔW_full.
+        alpha: weight of ΔW_full.
+        beta: weight of ΔW_full − ΔW_old.
+        bias: the parameterizer's bias block, if it has one; enters once at α.
 
     Raises:
-        FactorsError: neither or an impossible bound was given.
+        FactorsError: no chunks of the full history, or factors that do not fit together.
     """
-    if max_rank is None and energy is None:
-        raise FactorsError("Give max_rank, energy or both; got neither.")
-    if (max_rank is not None and max_rank < 1) or (energy is not None and not 0 < energy <= 1):
-        raise FactorsError(f"max_rank must be at least 1 and energy in (0, 1]; got {max_rank} and {energy}.")
-    cores = {name: _core(pair) for name, pair in factors.modules.items()}
-    rank = min(max_rank or factors.rank, max(S.shape[1] for _, S, _ in cores.values()))
-    if energy is not None:
-        rank = min(rank, max(_rank_for(S, energy) for _, S, _ in cores.values()))
-    modules, errors = {}, {}
-    for name, (A_rows, S, B_rows) in cores.items():
-        root = S[:, :rank, None].sqrt()
-        dtype = factors.dtype
-        pad = (0, 0, 0, rank - root.shape[1])  # a module narrower than the rank has no more directions
-        modules[name] = Pair(
-            torch.nn.functional.pad(root * A_rows[:, :rank], pad).to(dtype),
-            torch.nn.functional.pad(root * B_rows[:, :rank], pad).to(dtype),
-        )
-        total = S.square().sum(-1)
-        lost = S[:, rank:].square().sum(-1)
-        errors[name] = tuple((lost / total.clamp_min(torch.finfo(S.dtype).tiny)).sqrt().tolist())
-    return Truncation(LoraFactors(modules, factors.layers, factors.scale), errors)
+    if not full:
+        raise FactorsError("A global adapter needs at least one chunk of the full history; got none.")
+    seen, dropped = (alpha + beta, -beta) if old else (alpha, 0.0)
+    chunks = {chunk.key: chunk.factors for chunk in [*full, *old]}
+    counts = {key: [0, 0] for key in chunks}
+    for side, listed in enumerate((full, old)):
+        for chunk in listed:
+            counts[chunk.key][side] += 1
+    # n_full · (α + β) − n_old · β, written so that a chunk that both share gets α itself, unrounded
+    weights = {
+        key: min(n_full, n_old) * alpha + max(n_full - n_old, 0) * seen + max(n_old - n_full, 0) * dropped
+        for key, (n_full, n_old) in counts.items()
+    }
+    terms = [(weight, chunks[key]) for key, weight in weights.items() if weight != 0.0]
+    if bias is not None:
+        terms.append((alpha, bias))
+    return weighted_sum(terms or [(0.0, full[0].factors)])
 
 
 def frobenius_norm(factors: LoraFactors) -> dict[str, Tensor]:
-    """Return ‖ΔW‖_F per module: float64 [L]; from the Gram matrices, ΔW is never formed."""
-    norms = {}
-    for name, (A, B) in factors.modules.items():
-        gram_a = A.double() @ A.double().transpose(1, 2)
-        gram_b = B.double() @ B.double().transpose(1, 2)
-        norms[name] = abs(factors.scale) * (gram_a * gram_b).sum((1, 2)).clamp_min(0).sqrt()
-    return norms
+    """‖Δ‖_F of each module and layer, module path → [L] float64, without building Δ."""
+    return {
+        name: abs(factors.scale) * torch.linalg.matrix_norm(_orthogonal_core(pair).core)
+        for name, pair in factors.modules.items()
+    }
 
 
-def _core(pair: Pair) -> tuple[Tensor, Tensor, Tensor]:
-    """Rows of A [L, k, d_in], singular values [L, k] and rows of B [L, k, d_out], float64; scale left out."""
-    q_a, r_a = torch.linalg.qr(pair.A.double().transpose(1, 2))  # [L, d_in, k], [L, k, R]
-    q_b, r_b = torch.linalg.qr(pair.B.double().transpose(1, 2))
-    U, S, Vh = torch.linalg.svd(r_b @ r_a.transpose(1, 2), full_matrices=False)
-    return Vh @ q_a.transpose(1, 2), S, (q_b @ U).transpose(1, 2)
+def truncated(factors: LoraFactors, *, max_rank: int | None = None, energy: float | None = None) -> Truncation:
+    """Recompress to the best factors of a lower rank, and say what was lost.
+
+    QR of both factors leaves an SVD of an [r, r] core: Δ = Q_B (R_B R_Aᵀ) Q_Aᵀ = Q_B U S Vᵀ Q_Aᵀ. The
+    k largest singular values are kept in every layer and module (Eckart-Young), √S to each factor.
+
+    Args:
+        factors: what to recompress.
+        max_rank: keep at most this rank.
+        energy: keep the smallest rank at which every layer of every module keeps this share of ‖Δ‖_F².
+
+    Returns:
+        Factors of scale 1 in the dtype of the input (of the input's sign and scale in total), and the
+        relative error of each layer.
+
+    Raises:
+        FactorsError: neither limit is given, or one is out of range.
+    """
+    if max_rank is None and energy is None:
+        raise FactorsError("Say how far to truncate: max_rank, energy, or both.")
+    if max_rank is not None and max_rank < 1:
+        raise FactorsError(f"max_rank must be at least 1; got {max_rank}.")
+    if energy is not None and not 0.0 < energy <= 1.0:
+        raise FactorsError(f"energy must lie in (0, 1]; got {energy}.")
+    decomposed = {name: _decompose(pair, factors.scale) for name, pair in factors.modules.items()}
+    rank = max(_needed_rank(d.S, energy) for d in decomposed.values())
+    rank = rank if max_rank is None else min(rank, max_rank)
+    kept = {name: _kept(d, rank, factors) for name, d in decomposed.items()}
+    errors = {name: _relative_error(d.S, rank) for name, d in decomposed.items()}
+    return Truncation(LoraFactors(kept, factors.layers, 1.0), errors)
 
 
-def _rank_for(S: Tensor, energy: float) -> int:
-    """Fewest directions that hold `energy` of ‖ΔW‖² in every layer; at least 1."""
-    squares = S.square()
-    share = squares.cumsum(-1) / squares.sum(-1, keepdim=True).clamp_min(torch.finfo(S.dtype).tiny)
-    reached = (share >= energy - 1e-12).int().argmax(-1) + 1
-    return int(reached.max())
+class _Core(NamedTuple):
+    Q_A: Tensor  # [L, d_in, k_A]
+    core: Tensor  # [L, k_B, k_A]
+    Q_B: Tensor  # [L, d_out, k_B]
 
 
-def _check_alike(first: LoraFactors, other: LoraFactors) -> None:
-    if set(first.modules) != set(other.modules) or first.layers != other.layers:
-        raise FactorsError(
-            f"Adapters for different places cannot be added: {sorted(first.modules)} in layers {first.layers} "
-            f"and {sorted(other.modules)} in layers {other.layers}."
-        )
+class _Decomposed(NamedTuple):
+    left: Tensor  # [L, d_out, k]
+    S: Tensor  # [L, k]
+    right: Tensor  # [L, k, d_in]
+
+
+def _orthogonal_core(pair: Pair) -> _Core:
+    # float64: the composed adapter subtracts nearly equal matrices, and the error is to be exact
+    Q_A, R_A = torch.linalg.qr(pair.A.double().mT)
+    Q_B, R_B = torch.linalg.qr(pair.B.double().mT)
+    return _Core(Q_A, R_B @ R_A.mT, Q_B)
+
+
+def _decompose(pair: Pair, scale: float) -> _Decomposed:
+    Q_A, core, Q_B = _orthogonal_core(pair)
+    U, S, Vh = torch.linalg.svd(core, full_matrices=False)
+    return _Decomposed(Q_B @ U, S * abs(scale), Vh @ Q_A.mT)
+
+
+def _needed_rank(S: Tensor, energy: float | None) -> int:
+    """Smallest rank at which every layer keeps `energy`; the full rank without one."""
+    if energy is None:
+        return S.shape[1]
+    tail = _tail_energy(S)  # [L, k + 1]
+    enough = tail <= (1.0 - energy) * tail[:, :1]
+    return max(1, int(enough.int().argmax(dim=1).max()))
+
+
+def _tail_energy(S: Tensor) -> Tensor:
+    """Σ_{i ≥ k} S_i² for k = 0 … rank, shape [L, rank + 1]; summed from the smallest up."""
+    return pad(S.square().flip(1).cumsum(1).flip(1), (0, 1))
+
+
+def _relative_error(S: Tensor, rank: int) -> Tensor:
+    tail = _tail_energy(S)
+    lost, whole = tail[:, min(rank, S.shape[1])], tail[:, 0]
+    return torch.where(whole > 0, lost / whole.where(whole > 0, 1.0), 0.0).sqrt()
+
+
+def _kept(decomposed: _Decomposed, rank: int, factors: LoraFactors) -> Pair:
+    left, S, right = decomposed
+    root = S[:, :rank].sqrt().unsqueeze(2)  # [L, k, 1]
+    A = root * right[:, :rank]
+    B = math.copysign(1.0, factors.scale) * root * left[:, :, :rank].mT
+    missing = (0, 0, 0, max(0, rank - S.shape[1]))  # a narrow module cannot reach the rank of a wide one
+    return Pair(pad(A, missing).to(factors.dtype), pad(B, missing).to(factors.dtype))
+
+
+def _refolded(part: LoraFactors, name: str, scale: float) -> Tensor:
+    B = part.modules[name].B
+    return B if part.scale == scale else B * (part.scale / scale)
+
+
+def _require_alike(first: LoraFactors, other: LoraFactors) -> None:
+    """Say what differs when two factors cannot be concatenated."""
+    for what, ours, theirs in (
+        ("layers", first.layers, other.layers),
+        ("modules", sorted(first.modules), sorted(other.modules)),
+        ("dtype", first.dtype, other.dtype),
+        ("device", first.device, other.device),
+    ):
+        if ours != theirs:
+            raise FactorsError(f"Factors to be concatenated differ in {what}: {ours} and {theirs}.")
     for name, (A, B) in first.modules.items():
-        widths, others = (A.shape[2], B.shape[2]), (other.modules[name].A.shape[2], other.modules[name].B.shape[2])
-        if widths != others:
-            raise FactorsError(f"Adapters of different width cannot be added: {name!r} is {widths} and {others}.")
-    if first.dtype != other.dtype or first.device != other.device:
-        raise FactorsError(
-            f"Adapters on {first.device} in {first.dtype} and on {other.device} in {other.dtype} cannot be added; "
-            "move them with .to() first."
-        )
+        ours_at, theirs_at = (A.shape[2], B.shape[2]), tuple(t.shape[2] for t in other.modules[name])
+        if ours_at != theirs_at:
+            raise FactorsError(f"Factors of {name!r} differ in (d_in, d_out): {ours_at} and {theirs_at}.")

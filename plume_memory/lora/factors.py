@@ -10,6 +10,7 @@ and out at the file boundary (lora/files.py).
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -46,6 +47,8 @@ class LoraFactors:
     def __post_init__(self) -> None:
         if not self.modules:
             raise FactorsError("LoRA factors need at least one module; got none.")
+        if not self.layers or self.layers[0] < 0 or any(b <= a for a, b in pairwise(self.layers)):
+            raise FactorsError(f"Adapted layers must be ascending and not empty; got {self.layers}.")
         first = next(iter(self.modules.values())).A
         for name, (A, B) in self.modules.items():
             if A.ndim != 3 or B.ndim != 3 or A.shape[:2] != B.shape[:2]:
@@ -58,8 +61,11 @@ class LoraFactors:
                     f"Factors of {name!r} have {A.shape[0]} layers and rank {A.shape[1]}; "
                     f"expected {len(self.layers)} layers and rank {first.shape[1]}."
                 )
-            if A.dtype != B.dtype or A.dtype != first.dtype or A.device != B.device or A.device != first.device:
-                raise FactorsError(f"Factors of {name!r} mix dtypes or devices: {A.dtype}/{B.dtype}, {A.device}/{B.device}.")
+            if {A.dtype, B.dtype} != {first.dtype} or {A.device, B.device} != {first.device}:
+                raise FactorsError(
+                    f"Factors of {name!r} mix dtypes or devices: A {A.dtype} on {A.device}, B {B.dtype} on "
+                    f"{B.device}, first module {first.dtype} on {first.device}."
+                )
         object.__setattr__(self, "modules", MappingProxyType(dict(self.modules)))
 
     @property
@@ -69,7 +75,7 @@ class LoraFactors:
 
     @property
     def dtype(self) -> torch.dtype:
-        """dtype of all factors."""
+        """The one dtype of all factors."""
         return next(iter(self.modules.values())).A.dtype
 
     @property
@@ -79,13 +85,18 @@ class LoraFactors:
 
     def to(self, *, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "LoraFactors":
         """Return the same factors on another device or in another dtype."""
-        moved = {n: Pair(p.A.to(device=device, dtype=dtype), p.B.to(device=device, dtype=dtype)) for n, p in self.modules.items()}
+        moved = {
+            name: Pair(A.to(device=device, dtype=dtype), B.to(device=device, dtype=dtype))
+            for name, (A, B) in self.modules.items()
+        }
         return LoraFactors(moved, self.layers, self.scale)
 
     def delta(self, module: str, layer: int) -> Tensor:
         """Dense ΔW [d_out, d_in] of one module in one decoder layer; for tests and small models."""
         if module not in self.modules or layer not in self.layers:
-            raise FactorsError(f"No factors for {module!r} in layer {layer}; have {sorted(self.modules)} in {self.layers}.")
+            raise FactorsError(
+                f"No factors for {module!r} in layer {layer}; have {sorted(self.modules)} in {self.layers}."
+            )
         A, B = self.modules[module]
         i = self.layers.index(layer)
         return self.scale * (B[i].T @ A[i])

@@ -1,125 +1,189 @@
-"""LoRA factors as bytes, files and PEFT folders.
+"""LoRA factors as bytes and files, and their export for PEFT. Knows nothing of models or stores.
 
-Our own format is safetensors with tensors `A.<module>` [L, r, d_in] and `B.<module>` [L, r, d_out] and
-one metadata entry `plume`, JSON: `format` "plume-factors-1", `layers` (list), `scale` (number). One entry,
-because safetensors writes several in random order, and the same factors must be the same bytes.
-
-PEFT (and vLLM) scale by alpha / r, ours by `scale` alone: an export folds the scale into B and sets
-alpha = r, so that the factor is 1. PEFT stores B as [d_out, r], ours as [r, d_out].
+Format 1 is one safetensors file: tensors `{module path}.A` [L, r, d_in] and `{module path}.B` [L, r, d_out],
+and one metadata entry `plume` holding a JSON object with `format`, `layers`, `scale`, `fingerprints` and
+`sha256` (over names and bytes of the tensors in order of their names). One entry, because safetensors
+does not order several, and equal factors must give equal bytes: artifacts are addressed by content.
 """
 
+import hashlib
 import json
-import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import load, save
+import torch
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from safetensors import SafetensorError
+from safetensors import torch as safetensors
 from torch import Tensor
 
 from plume_memory.errors import FactorsError
+from plume_memory.lora.atomic import write_file, write_folder
 from plume_memory.lora.factors import LoraFactors, Pair
 
-_FORMAT = "plume-factors-1"
+FORMAT = 1
 
 
-def to_bytes(factors: LoraFactors) -> bytes:
-    """Serialise factors; `from_bytes` gives back the same bits."""
+class _Header(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: int
+    layers: tuple[int, ...]
+    scale: float = Field(allow_inf_nan=False)
+    fingerprints: dict[str, str]
+    sha256: str
+
+
+def to_bytes(factors: LoraFactors, *, fingerprints: Mapping[str, str] | None = None) -> bytes:
+    """Serialise factors, bit exact; equal factors and fingerprints give equal bytes.
+
+    Args:
+        factors: what to write; any dtype, any device.
+        fingerprints: what the factors were made with, by name ("model", "parameterizer", …).
+    """
     tensors: dict[str, Tensor] = {}
-    for name, (A, B) in factors.modules.items():
-        tensors[f"A.{name}"] = A.detach().cpu().contiguous()
-        tensors[f"B.{name}"] = B.detach().cpu().contiguous()
-    about = {"format": _FORMAT, "layers": factors.layers, "scale": factors.scale}
-    return bytes(save(tensors, metadata={"plume": json.dumps(about)}))
+    for name, pair in factors.modules.items():
+        for letter, tensor in zip("AB", pair, strict=True):
+            # a copy: safetensors refuses tensors that share memory
+            tensors[f"{name}.{letter}"] = tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
+    header = _Header(
+        format=FORMAT,
+        layers=factors.layers,
+        scale=factors.scale,
+        fingerprints=dict(sorted((fingerprints or {}).items())),
+        sha256=_digest(tensors),
+    )
+    content: bytes = safetensors.save(tensors, {"plume": header.model_dump_json()})
+    return content
 
 
 def from_bytes(content: bytes) -> LoraFactors:
-    """Read what `to_bytes` wrote.
+    """Read what `to_bytes` wrote, onto the CPU.
 
     Raises:
-        FactorsError: the bytes are damaged or something else.
+        FactorsError: the bytes are damaged, are no factors, or have a newer format.
     """
+    header = _header(content)
     try:
-        tensors = load(content)
-        about = json.loads(_metadata(content).get("plume", "{}"))
-    except (SafetensorError, ValueError) as err:
-        raise FactorsError(f"Not LoRA factors: {err}") from err
-    if about.get("format") != _FORMAT:
-        raise FactorsError(f"Not LoRA factors of format {_FORMAT!r}: the file says {about.get('format')!r}.")
-    names = [key.removeprefix("A.") for key in tensors if key.startswith("A.")]
-    if {f"{side}.{name}" for side in "AB" for name in names} != set(tensors):
-        raise FactorsError(f"LoRA factors need A and B of each module; the file holds {sorted(tensors)}.")
-    modules = {name: Pair(tensors[f"A.{name}"], tensors[f"B.{name}"]) for name in names}
-    return LoraFactors(modules, tuple(about["layers"]), about["scale"])
+        tensors: dict[str, Tensor] = safetensors.load(content)
+    except SafetensorError as err:
+        raise FactorsError(f"The bytes are not a whole safetensors file ({err}).") from err
+    found = _digest(tensors)
+    if found != header.sha256:
+        raise FactorsError(f"The factors are damaged: their sha256 is {found}, not {header.sha256}; write them anew.")
+    modules: dict[str, Pair] = {}
+    for name in sorted({key.rpartition(".")[0] for key in tensors}):
+        if not {f"{name}.A", f"{name}.B"} <= tensors.keys():
+            raise FactorsError(f"The file has no complete pair for {name!r}; it holds {sorted(tensors)}.")
+        modules[name] = Pair(tensors[f"{name}.A"], tensors[f"{name}.B"])
+    return LoraFactors(modules, header.layers, header.scale)
 
 
-def save_factors(factors: LoraFactors, path: Path) -> None:
-    """Write factors to a file: whole or not at all."""
-    _write_atomically(path, to_bytes(factors))
+def read_fingerprints(content: bytes) -> dict[str, str]:
+    """Return the fingerprints that `to_bytes` was given, without reading the tensors.
+
+    Raises:
+        FactorsError: as `from_bytes`, as far as the header shows it.
+    """
+    return dict(_header(content).fingerprints)
+
+
+def save_factors(factors: LoraFactors, path: Path, *, fingerprints: Mapping[str, str] | None = None) -> None:
+    """Write `to_bytes(factors)` to a file, atomically."""
+    content = to_bytes(factors, fingerprints=fingerprints)
+    write_file(path, lambda temporary: _write(temporary, content))
 
 
 def load_factors(path: Path) -> LoraFactors:
-    """Read a file of factors.
+    """Read what `save_factors` wrote.
 
     Raises:
-        FactorsError: the file cannot be read, or is damaged or something else.
+        FactorsError: as `from_bytes`, or there is no such file.
     """
     try:
-        with safe_open(path, framework="pt"):  # checks the header before everything is read
-            pass
-        return from_bytes(path.read_bytes())
-    except (OSError, SafetensorError) as err:
-        raise FactorsError(f"Cannot read LoRA factors from {path}: {err}") from err
+        content = path.read_bytes()
+    except OSError as err:
+        raise FactorsError(f"Cannot read factors from {path}: {err.strerror}.") from err
+    return from_bytes(content)
 
 
-def export_peft(factors: LoraFactors, directory: Path, *, base_model: str, base_fingerprint: str) -> Path:
-    """Write a folder that `peft.PeftModel.from_pretrained` loads; its logits equal ours.
+def export_peft(factors: LoraFactors, directory: Path, *, base_model: str, base_fingerprint: str) -> None:
+    """Write a folder that `peft.PeftModel.from_pretrained(base, directory)` loads, atomically.
+
+    PEFT computes W x + (lora_alpha / r) · B A x with B [d_out, r]. Here lora_alpha = r, so that the
+    quotient is 1, and `scale` is folded into B in float32 (a file that left it out would be silently
+    weaker by that factor). An existing export in the folder is replaced.
 
     Args:
-        factors: of any scale; it is folded into B.
-        directory: made if it does not exist.
-        base_model: name or path of the base model, for `adapter_config.json`.
-        base_fingerprint: kept in the weights' metadata, so that a wrong base can be told.
+        factors: the adapter; keys are those of decoder models whose blocks are `model.layers.{i}`
+            (llama, mistral, qwen2, qwen3, gemma2).
+        directory: made if it is missing.
+        base_model: name or path that PEFT loads the base model from.
+        base_fingerprint: fingerprint of the base model, kept in the tensors' metadata.
     """
+    # PEFT has no float64 adapters
+    dtype = torch.float32 if factors.dtype == torch.float64 else factors.dtype
     tensors: dict[str, Tensor] = {}
     for name, (A, B) in factors.modules.items():
-        for at, layer in enumerate(factors.layers):
-            key = f"base_model.model.model.layers.{layer}.{name}"
-            tensors[f"{key}.lora_A.weight"] = A[at].detach().cpu().contiguous()
-            tensors[f"{key}.lora_B.weight"] = (factors.scale * B[at]).detach().cpu().T.contiguous()
-    config = {
+        folded = (B.detach().float().cpu() * factors.scale).to(dtype)
+        for row, layer in enumerate(factors.layers):
+            stem = f"base_model.model.model.layers.{layer}.{name}"
+            tensors[f"{stem}.lora_A.weight"] = A[row].detach().cpu().to(dtype).clone()
+            tensors[f"{stem}.lora_B.weight"] = folded[row].T.contiguous()
+    metadata = {"format": "pt", "plume_base_fingerprint": base_fingerprint}
+    config = json.dumps(_peft_config(factors, base_model), indent=2, sort_keys=True).encode()
+    write_folder(
+        directory,
+        {
+            "adapter_model.safetensors": lambda path: safetensors.save_file(tensors, path, metadata),
+            "adapter_config.json": lambda path: _write(path, config),
+        },
+    )
+
+
+def _peft_config(factors: LoraFactors, base_model: str) -> dict[str, Any]:
+    return {
         "peft_type": "LORA",
         "task_type": "CAUSAL_LM",
         "base_model_name_or_path": base_model,
+        "inference_mode": True,
         "r": factors.rank,
         "lora_alpha": factors.rank,
         "lora_dropout": 0.0,
         "bias": "none",
-        "fan_in_fan_out": False,
-        "init_lora_weights": True,
-        "inference_mode": True,
-        "target_modules": sorted({name.rpartition(".")[2] for name in factors.modules}),
+        "target_modules": sorted(factors.modules),
         "layers_to_transform": list(factors.layers),
         "layers_pattern": "layers",
     }
-    directory.mkdir(parents=True, exist_ok=True)
-    metadata = {"base_fingerprint": base_fingerprint}
-    _write_atomically(directory / "adapter_model.safetensors", bytes(save(tensors, metadata=metadata)))
-    _write_atomically(directory / "adapter_config.json", (json.dumps(config, indent=2) + "\n").encode())
-    return directory
 
 
-def _metadata(content: bytes) -> dict[str, str]:
-    """String metadata of a safetensors file: 8 bytes of header length, then a JSON header."""
-    length = int.from_bytes(content[:8], "little")
-    header = json.loads(content[8 : 8 + length])
-    found = header.get("__metadata__", {})
-    return {str(k): str(v) for k, v in found.items()}
+def _header(content: bytes) -> _Header:
+    """Parse the metadata by hand: safetensors hands it out for files only, not for bytes."""
+    size = int.from_bytes(content[:8], "little")
+    if len(content) < 8 or size > len(content) - 8:
+        raise FactorsError(f"The bytes ({len(content)}) are not a whole safetensors file; write the factors anew.")
+    try:
+        metadata = json.loads(content[8 : 8 + size])["__metadata__"]
+        header = _Header.model_validate_json(metadata["plume"])
+    except (ValueError, KeyError, TypeError) as err:
+        what = f"{type(err).__name__}: {err}"
+        if isinstance(err, ValidationError):  # its own text is a page long
+            what = f"{err.error_count()} bad entries"
+        raise FactorsError(f"The bytes are no plume factors ({what}); expected format {FORMAT}.") from err
+    if header.format != FORMAT:
+        raise FactorsError(f"The factors have format {header.format}, this package reads {FORMAT}; upgrade it.")
+    return header
 
 
-def _write_atomically(path: Path, content: bytes) -> None:
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    with partial.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
+def _digest(tensors: Mapping[str, Tensor]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        digest.update(f"{name}:{tensor.dtype}:{tuple(tensor.shape)};".encode())
+        digest.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.write_bytes(content)

@@ -30,14 +30,16 @@ class AdapterRows:
 
     def select(self, rows: Tensor) -> "AdapterRows":
         """Keep only some rows (int64 indices)."""
-        kept = {
-            key: (A[rows], B[rows]) if A.ndim == 3 else (A, B) for key, (A, B) in self.modules.items()
-        }
+        kept = {key: (A[rows], B[rows]) if A.ndim == 3 else (A, B) for key, (A, B) in self.modules.items()}
         return AdapterRows(kept, len(rows), self.rank)
 
 
 def stack_rows(
-    factors: Sequence[LoraFactors | None], *, device: torch.device, dtype: torch.dtype, rank: int | None = None
+    factors: Sequence[LoraFactors | None],
+    *,
+    device: torch.device,
+    dtype: torch.dtype,
+    rank: int | None = None,
 ) -> AdapterRows | None:
     """Stack one adapter (or none) per row; None when no row has one.
 
@@ -98,7 +100,8 @@ def decoder_layers(model: nn.Module) -> nn.ModuleList:
     Raises:
         FactorsError: the model has no `layers` where the supported families keep them.
     """
-    inner: Any = model.get_base_model() if hasattr(model, "get_base_model") else model
+    wrapped: Any = model
+    inner = wrapped.get_base_model() if hasattr(model, "get_base_model") else model
     layers = getattr(getattr(inner, "model", None), "layers", None)
     if not isinstance(layers, nn.ModuleList):
         raise FactorsError(f"{type(inner).__name__} keeps no decoder layers at .model.layers.")
@@ -131,7 +134,9 @@ def _target(layers: nn.ModuleList, layer: int, name: str, A: Tensor, B: Tensor) 
     try:
         module = layers[layer].get_submodule(name)
     except AttributeError as err:
-        raise FactorsError(f"The loaded model has no {name!r} in its layers; the factors were built for another.") from err
+        raise FactorsError(
+            f"The loaded model has no {name!r} in its layers; the factors were built for another."
+        ) from err
     d_in, d_out = A.shape[-2], B.shape[-1]
     widths = (getattr(module, "in_features", d_in), getattr(module, "out_features", d_out))
     if widths != (d_in, d_out):

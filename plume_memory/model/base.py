@@ -73,9 +73,7 @@ class BaseModel:
         """
         family = model.config.model_type
         if family not in SUPPORTED_FAMILIES:
-            raise UnknownArchitecture(
-                f"{name!r} is a {family!r} model; supported are {', '.join(SUPPORTED_FAMILIES)}."
-            )
+            raise UnknownArchitecture(f"{name!r} is a {family!r} model; supported are {', '.join(SUPPORTED_FAMILIES)}.")
         model.eval().requires_grad_(False)
         return cls(model, tokenizer, name, fingerprint, ChatFormat.of(tokenizer, name), _stop_ids(model, tokenizer))
 
@@ -86,8 +84,9 @@ class BaseModel:
 
     @property
     def dtype(self) -> torch.dtype:
-        """dtype of the weights."""
-        return next(iter(self.model.parameters())).dtype
+        """Dtype of the weights."""
+        dtype: torch.dtype = next(iter(self.model.parameters())).dtype
+        return dtype
 
     @property
     def context_window(self) -> int:

@@ -237,9 +237,7 @@ def _top(log_probs: torch.Tensor, count: int, tokenizer: object) -> tuple[Candid
         return ()
     best = log_probs.topk(min(count, log_probs.shape[-1]))
     decode = tokenizer.decode  # type: ignore[attr-defined]
-    return tuple(
-        Candidate(int(i), decode([int(i)]), float(p)) for p, i in zip(best.values, best.indices, strict=True)
-    )
+    return tuple(Candidate(int(i), decode([int(i)]), float(p)) for p, i in zip(best.values, best.indices, strict=True))
 
 
 def collect(query: Query, steps: Sequence[Step]) -> Decoded:
@@ -248,5 +246,3 @@ def collect(query: Query, steps: Sequence[Step]) -> Decoded:
     assert reason is not None, "a stream ends with a finish reason"
     usage = Usage(prompt_tokens=len(query.global_row.prompt_ids), completion_tokens=len(steps))
     return Decoded("".join(s.text for s in steps), reason, usage, tuple(s.trace for s in steps))
-
-

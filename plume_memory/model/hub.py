@@ -185,7 +185,12 @@ def _from_hub(download: Any, asked: str, **arguments: Any) -> str:
 
     try:
         return str(download(**arguments))
-    except (hub.GatedRepoError, hub.RepositoryNotFoundError, hub.EntryNotFoundError, hub.HFValidationError) as err:
+    except (
+        hub.GatedRepoError,
+        hub.RepositoryNotFoundError,
+        hub.EntryNotFoundError,
+        hub.HFValidationError,
+    ) as err:
         if not isinstance(err, hub.LocalEntryNotFoundError):
             raise ModelNotFound(
                 f"The Hugging Face hub does not give {asked!r}: {_first_line(err)} Check the spelling; "

@@ -258,7 +258,7 @@ class FixedRows:
 
     def _capture(self) -> None:
         """Record one step. Warm-up steps write into the spare slots and are rewound."""
-        side = torch.cuda.Stream()
+        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             for _ in range(self.WARM_UP):

@@ -1,1 +1,1 @@
-"""The append-only SQL log and the content-addressed artifacts. Torch-free."""
+"""The append-only SQL log, the content-addressed artifacts, and what was derived. Knows no torch."""

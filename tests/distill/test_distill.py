@@ -15,7 +15,13 @@ from plume_memory.model.decode import DecodeSettings, FusedDecoder, Query
 from plume_memory.model.streams import Row
 
 QUICK = DistillSettings(
-    written_questions=0, keyword_questions=2, replay=0, epochs=30, learning_rate=0.05, rank=4, lowest_layer=0.4
+    written_questions=0,
+    keyword_questions=2,
+    replay=0,
+    epochs=30,
+    learning_rate=0.05,
+    rank=4,
+    lowest_layer=0.4,
 )
 TEXT = "The ferry leaves at nine. Its captain is Ola Venn."
 

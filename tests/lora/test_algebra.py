@@ -1,15 +1,17 @@
-"""Laws of the LoRA algebra as properties, in float64 against dense ΔW."""
+"""The laws of plume_memory.lora.algebra, against dense matrices in float64."""
+
+from collections import Counter
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 
 from plume_memory.errors import FactorsError
 from plume_memory.lora.algebra import (
+    KeyedChunk,
+    compose_chunks,
     compose_global,
-    compose_windows,
     concat,
     frobenius_norm,
     padded,
@@ -19,166 +21,224 @@ from plume_memory.lora.algebra import (
 )
 from plume_memory.lora.factors import LoraFactors, Pair
 
-LAYERS = (1, 4)
-MODULES = {"mlp.down_proj": (7, 5), "self_attn.o_proj": (4, 6)}
+NAME = "mlp.down_proj"
+LAW = settings(max_examples=25, deadline=None)
+finite = st.floats(-10, 10).filter(lambda c: c == 0 or abs(c) > 1e-3)
 
 
-def make(seed: int, rank: int, *, scale: float = 1.0) -> LoraFactors:
-    generator = torch.Generator().manual_seed(seed)
-    modules = {
-        name: Pair(
-            torch.randn(len(LAYERS), rank, d_in, generator=generator, dtype=torch.float64),
-            torch.randn(len(LAYERS), rank, d_out, generator=generator, dtype=torch.float64),
-        )
-        for name, (d_in, d_out) in MODULES.items()
-    }
-    return LoraFactors(modules, LAYERS, scale)
+@st.composite
+def shapes(draw):
+    return tuple(draw(st.integers(1, 5)) for _ in range(3))  # L, d_in, d_out
 
 
-def dense(factors: LoraFactors) -> Tensor:
-    return torch.cat([factors.delta(name, layer).flatten() for name in MODULES for layer in LAYERS])
+@st.composite
+def factors_of(draw, shape):
+    L, d_in, d_out = shape
+    gen = torch.Generator().manual_seed(draw(st.integers(0, 2**31)))
+    r = draw(st.integers(1, 6))
+    A = torch.randn(L, r, d_in, generator=gen, dtype=torch.float64)
+    B = torch.randn(L, r, d_out, generator=gen, dtype=torch.float64)
+    return LoraFactors({NAME: Pair(A, B)}, tuple(range(L)), draw(finite))
 
 
-def same(found: Tensor, expected: Tensor) -> None:
-    torch.testing.assert_close(found, expected, atol=1e-10, rtol=1e-10)
+several = shapes().flatmap(lambda shape: st.lists(factors_of(shape), min_size=3, max_size=3))
+pairs = shapes().flatmap(lambda shape: st.tuples(factors_of(shape), factors_of(shape)))
+ones = shapes().flatmap(factors_of)
 
 
-factors_of = st.builds(
-    make, st.integers(0, 10**6), st.integers(1, 6), scale=st.floats(-3, 3).filter(lambda s: abs(s) > 1e-3)
-)
-weights = st.floats(-2, 2)
-quick = settings(deadline=None, max_examples=40)
+def dense(f, name=NAME):
+    return torch.stack([f.delta(name, layer) for layer in f.layers])
 
 
-@quick
-@given(factors_of, factors_of, factors_of)
-def test_concat_is_associative_and_adds_deltas(x: LoraFactors, y: LoraFactors, z: LoraFactors) -> None:
-    same(dense(concat([x, y, z])), dense(x) + dense(y) + dense(z))
-    same(dense(concat([concat([x, y]), z])), dense(concat([x, concat([y, z])])))
+def close(found, expected):
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-9)
 
 
-@quick
-@given(factors_of, factors_of, weights, weights)
-def test_weighted_sum_is_linear(x: LoraFactors, y: LoraFactors, a: float, b: float) -> None:
-    total = weighted_sum([(a, x), (b, y)])
-
-    same(dense(total), a * dense(x) + b * dense(y))
-    assert total.rank == x.rank + y.rank
+@LAW
+@given(several)
+def test_concat_adds_deltas(parts):
+    close(dense(concat(parts)), sum(dense(p) for p in parts))
+    assert concat(parts).rank == sum(p.rank for p in parts)
 
 
-@quick
-@given(factors_of, weights)
-def test_scaled_scales_the_delta(x: LoraFactors, a: float) -> None:
-    same(dense(scaled(x, a)), a * dense(x))
+@LAW
+@given(several)
+def test_concat_is_associative(parts):
+    a, b, c = parts
+    close(dense(concat([concat([a, b]), c])), dense(concat([a, concat([b, c])])))
 
 
-@quick
-@given(factors_of, st.integers(0, 5))
-def test_padding_changes_the_rank_and_nothing_else(x: LoraFactors, more: int) -> None:
-    wide = padded(x, x.rank + more)
-
-    assert wide.rank == x.rank + more
-    assert torch.equal(dense(wide), dense(x))
+def test_concat_of_one_scale_is_bit_exact(make):
+    a, b = make(0, scale=45.25), make(1, scale=45.25)
+    joined = concat([a, b])
+    assert joined.scale == 45.25
+    assert torch.equal(joined.modules[NAME].B, torch.cat([a.modules[NAME].B, b.modules[NAME].B], dim=1))
 
 
-@quick
-@given(factors_of, factors_of, factors_of, st.floats(0, 2), st.floats(0, 3))
-def test_both_forms_of_the_global_composition_are_the_same_matrix(
-    full: LoraFactors, old: LoraFactors, bias: LoraFactors, alpha: float, beta: float
-) -> None:
-    """With the bias in both context adapters it cancels in full − old; stored, it enters once at α."""
+@LAW
+@given(ones, finite)
+def test_scaled_scales_the_delta(f, c):
+    close(dense(scaled(f, c)), c * dense(f))
+
+
+@LAW
+@given(ones, st.integers(0, 5))
+def test_padding_changes_nothing(f, more):
+    wider = padded(f, f.rank + more)
+    assert wider.rank == f.rank + more
+    assert torch.equal(wider.modules[NAME].A[:, : f.rank], f.modules[NAME].A)
+    close(dense(wider), dense(f))
+
+
+@LAW
+@given(several, finite, finite)
+def test_weighted_sum_is_linear(parts, c, d):
+    a, b, _ = parts
+    close(dense(weighted_sum([(c, a), (d, b)])), c * dense(a) + d * dense(b))
+
+
+@LAW
+@given(several, st.floats(0, 2), st.floats(0, 2))
+def test_global_composition_is_exact_and_the_bias_enters_once(parts, alpha, beta):
+    """The stored form equals the method's formula with the bias inside both adapters."""
+    full, old, bias = parts
+    naive_full, naive_old = concat([full, bias]), concat([old, bias])
+    expected = alpha * dense(naive_full) + beta * (dense(naive_full) - dense(naive_old))
     stored = compose_global(full, old, alpha=alpha, beta=beta, bias=bias)
-
-    full_dense, old_dense = dense(full) + dense(bias), dense(old) + dense(bias)
-    naive = weighted_sum([(alpha + beta, concat([full, bias])), (-beta, concat([old, bias]))])
-    same(dense(stored), alpha * full_dense + beta * (full_dense - old_dense))
-    same(dense(stored), dense(naive))
-    assert stored.rank == full.rank + old.rank + bias.rank < naive.rank
+    close(dense(stored), expected)
+    assert stored.rank == full.rank + old.rank + bias.rank
 
 
-@quick
-@given(factors_of, st.floats(0, 2))
-def test_the_first_version_is_alpha_full(full: LoraFactors, alpha: float) -> None:
-    same(dense(compose_global(full, None, alpha=alpha, beta=0.75)), alpha * dense(full))
+@LAW
+@given(pairs)
+def test_first_version_is_alpha_times_full(parts):
+    full, bias = parts
+    first = compose_global(full, None, alpha=0.5, beta=0.75, bias=bias)
+    close(dense(first), 0.5 * (dense(full) + dense(bias)))
 
 
-@quick
-@given(st.lists(factors_of, min_size=3, max_size=5), factors_of, st.floats(0.1, 2), st.floats(0.1, 3))
-def test_windows_stored_once_equal_the_composition_of_whole_histories(
-    parts: list[LoraFactors], bias: LoraFactors, alpha: float, beta: float
-) -> None:
-    """The first stays, the second was rewritten by the update, the rest are new."""
-    full = {str(i): part for i, part in enumerate(parts) if i != 1}
-    old = {str(i): part for i, part in enumerate(parts[:2])}
+def test_global_composition_stacks_full_above_old(make):
+    full, old = make(0), make(1)
+    stored = compose_global(full, old, alpha=1.0, beta=0.75)
+    assert torch.equal(stored.modules[NAME].A, torch.cat([full.modules[NAME].A, old.modules[NAME].A], dim=1))
+    close(stored.scale * stored.modules[NAME].B[:, 3:], -0.75 * old.modules[NAME].B)
 
-    stored = compose_windows(full, old, alpha=alpha, beta=beta, bias=bias)
 
-    whole = compose_global(
-        concat(list(full.values())), concat(list(old.values())), alpha=alpha, beta=beta, bias=bias
+@LAW
+@given(st.lists(st.sampled_from("abcd"), min_size=1, max_size=5), st.lists(st.sampled_from("abcd"), max_size=5))
+def test_shared_chunks_are_stored_once_and_give_the_same_matrix(full_keys, old_keys):
+    chunk_of = {key: _factors(i) for i, key in enumerate("abcd")}
+    full, old = ([KeyedChunk(k, chunk_of[k]) for k in keys] for keys in (full_keys, old_keys))
+    bias = _factors(9)
+    expected = compose_global(
+        concat([chunk.factors for chunk in full]),
+        concat([chunk.factors for chunk in old]) if old else None,
+        alpha=1.0,
+        beta=0.75,
+        bias=bias,
     )
-    same(dense(stored), dense(whole))
-    assert stored.rank == sum(p.rank for p in parts) + bias.rank
+    stored = compose_chunks(full, old, alpha=1.0, beta=0.75, bias=bias)
+    close(dense(stored), dense(expected))
+    assert stored.rank <= (len({*full_keys, *old_keys}) + 1) * 2
 
 
-@quick
-@given(factors_of, st.integers(1, 6))
-def test_truncation_states_its_error_and_is_the_best_of_its_rank(x: LoraFactors, rank: int) -> None:
-    cut = truncated(x, max_rank=rank)
-
-    for name in MODULES:
-        for at, layer in enumerate(LAYERS):
-            exact = x.delta(name, layer)
-            singular = torch.linalg.svdvals(exact)
-            best = singular[cut.factors.rank :].square().sum().sqrt()
-            found = torch.linalg.matrix_norm(exact - cut.factors.delta(name, layer))
-            torch.testing.assert_close(found, best, atol=1e-8, rtol=1e-6)
-            stated = cut.relative_error[name][at] * torch.linalg.matrix_norm(exact)
-            torch.testing.assert_close(stated, found, atol=1e-6, rtol=1e-5)
+def test_append_only_growth_costs_one_block_per_chunk(make):
+    chunks = [KeyedChunk(str(i), make(i, rank=8)) for i in range(4)]
+    stored = compose_chunks(chunks, chunks[:3], alpha=1.0, beta=0.75, bias=make(9, rank=8))
+    weights = Counter(round(w, 6) for w in _block_weights(stored, [c.factors for c in chunks]))
+    assert stored.rank == (4 + 1) * 8
+    assert weights == {1.0: 3, 1.75: 1}
 
 
-@quick
-@given(factors_of, st.floats(0.5, 1.0))
-def test_truncation_by_energy_keeps_that_share_in_every_layer(x: LoraFactors, energy: float) -> None:
-    cut = truncated(x, energy=energy)
-
-    for errors in cut.relative_error.values():
-        assert all(1 - error**2 >= energy - 1e-6 for error in errors)
-
-
-@quick
-@given(factors_of)
-def test_the_norm_is_the_dense_norm(x: LoraFactors) -> None:
-    for name, norms in frobenius_norm(x).items():
-        expected = torch.stack([torch.linalg.matrix_norm(x.delta(name, layer)) for layer in LAYERS])
-        torch.testing.assert_close(norms, expected, atol=1e-8, rtol=1e-8)
+def test_a_changed_window_weighs_minus_beta(make):
+    kept, before, after = (KeyedChunk(key, make(i, rank=2)) for i, key in enumerate("abc"))
+    stored = compose_chunks([kept, after], [kept, before], alpha=1.0, beta=0.75)
+    expected = dense(kept.factors) + 1.75 * dense(after.factors) - 0.75 * dense(before.factors)
+    close(dense(stored), expected)
+    assert stored.rank == 6
 
 
-def test_adapters_for_different_places_cannot_be_added() -> None:
-    other = LoraFactors({"mlp.down_proj": make(0, 2).modules["mlp.down_proj"]}, LAYERS)
-
-    with pytest.raises(FactorsError, match="different places"):
-        concat([make(0, 2), other])
-    with pytest.raises(FactorsError, match="cannot be added"):
-        concat([make(0, 2), make(1, 2).to(dtype=torch.float32)])
-    with pytest.raises(FactorsError, match="at least one"):
-        concat([])
+@LAW
+@given(ones)
+def test_frobenius_norm_without_densifying(f):
+    torch.testing.assert_close(frobenius_norm(f)[NAME], torch.linalg.matrix_norm(dense(f)), rtol=1e-9, atol=1e-9)
 
 
-def test_impossible_bounds_are_refused() -> None:
-    with pytest.raises(FactorsError, match="truncate them"):
-        padded(make(0, 3), 2)
-    with pytest.raises(FactorsError, match="got neither"):
-        truncated(make(0, 3))
-    with pytest.raises(FactorsError, match="max_rank"):
-        truncated(make(0, 3), max_rank=0)
+@LAW
+@given(ones, st.integers(1, 6))
+def test_truncation_error_is_what_is_stated_and_the_least_possible(f, max_rank):
+    cut = truncated(f, max_rank=max_rank)
+    whole = dense(f)
+    S = torch.linalg.svdvals(whole)  # [L, k]
+    norm = torch.linalg.matrix_norm(whole)
+    divisor = norm.where(norm > 0, 1.0)
+    best = S[:, max_rank:].square().sum(1).sqrt() / divisor
+    error = torch.linalg.matrix_norm(whole - dense(cut.factors)) / divisor
+    torch.testing.assert_close(cut.relative_error[NAME], best, rtol=1e-6, atol=1e-7)
+    torch.testing.assert_close(error, best, rtol=1e-6, atol=1e-7)
+    assert cut.factors.rank <= max_rank
 
 
-def test_factors_check_their_shapes() -> None:
-    with pytest.raises(FactorsError, match=r"A \[L, r, d_in\]"):
-        LoraFactors({"m": Pair(torch.zeros(2, 3, 4), torch.zeros(2, 2, 4))}, LAYERS)
-    with pytest.raises(FactorsError, match="expected 2 layers"):
-        LoraFactors({"m": Pair(torch.zeros(1, 3, 4), torch.zeros(1, 3, 4))}, LAYERS)
-    with pytest.raises(FactorsError, match="at least one module"):
-        LoraFactors({}, LAYERS)
-    with pytest.raises(FactorsError, match="mix dtypes"):
-        LoraFactors({"m": Pair(torch.zeros(2, 3, 4), torch.zeros(2, 3, 4, dtype=torch.float64))}, LAYERS)
+@LAW
+@given(ones, st.floats(0.1, 1.0))
+def test_energy_is_kept_in_every_layer(f, energy):
+    cut = truncated(f, energy=energy)
+    assert bool((cut.relative_error[NAME].square() <= 1 - energy + 1e-9).all())
+
+
+def test_truncating_a_recomposition_finds_its_true_rank(make):
+    f = make(0, rank=2)
+    doubled = weighted_sum([(1.75, f), (-0.75, f)])  # width 4, rank 2
+    cut = truncated(doubled, max_rank=2)
+    close(dense(cut.factors), dense(f))
+    assert float(cut.relative_error[NAME].max()) < 1e-12
+
+
+def test_truncation_of_zero_has_no_error(make):
+    cut = truncated(scaled(make(0), 0.0), max_rank=1)
+    assert cut.relative_error[NAME].tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("other", [{"layers": (0, 1)}, {"widths": (7, 6)}, {"dtype": torch.float32}])
+def test_concat_refuses_what_does_not_fit(make, other):
+    with pytest.raises(FactorsError, match="differ in"):
+        concat([make(0), make(1, **other)])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda f: concat([]),
+        lambda f: scaled(f, float("nan")),
+        lambda f: padded(f, 1),
+        lambda f: truncated(f),
+        lambda f: truncated(f, max_rank=0),
+        lambda f: truncated(f, energy=1.5),
+        lambda f: compose_chunks([], [], alpha=1.0, beta=1.0),
+    ],
+)
+def test_senseless_arguments_are_refused(make, call):
+    with pytest.raises(FactorsError):
+        call(make(0))
+
+
+@pytest.mark.parametrize("layers", [(2, 0), (1, 1), (-1, 0), ()])
+def test_layers_must_ascend(layers):
+    n = max(len(layers), 1)
+    with pytest.raises(FactorsError, match="ascending"):
+        LoraFactors({NAME: Pair(torch.zeros(n, 1, 2), torch.zeros(n, 1, 2))}, layers)
+
+
+def _factors(seed):
+    gen = torch.Generator().manual_seed(seed)
+    A, B = (torch.randn(2, 2, d, generator=gen, dtype=torch.float64) for d in (7, 5))
+    return LoraFactors({NAME: Pair(A, B)}, (0, 1), 2.0)
+
+
+def _block_weights(stored, parts):
+    """The weight of each part's block in a composition, read off its B."""
+    start = 0
+    for part in parts:
+        B = stored.modules[NAME].B[:, start : start + part.rank]
+        yield float((stored.scale * B / part.modules[NAME].B).mean())
+        start += part.rank

@@ -14,7 +14,11 @@ CPU = torch.device("cpu")
 
 def test_rows_of_different_rank_and_none_equal_merged_weights(tiny: BaseModel) -> None:
     ids = torch.tensor([[5, 9, 7, 30]]).expand(3, -1)
-    adapters: list[LoraFactors | None] = [random_factors(tiny, rank=2, seed=1), None, random_factors(tiny, rank=7, seed=2)]
+    adapters: list[LoraFactors | None] = [
+        random_factors(tiny, rank=2, seed=1),
+        None,
+        random_factors(tiny, rank=7, seed=2),
+    ]
     rows = stack_rows(adapters, device=CPU, dtype=torch.float32)
     with torch.no_grad(), attached(tiny.model, rows):
         found = tiny.model(input_ids=ids).logits
@@ -54,7 +58,7 @@ def test_factors_of_another_width_are_refused_with_both_widths(tiny_llama: BaseM
 def test_factors_of_an_unknown_module_are_refused(tiny_llama: BaseModel) -> None:
     foreign = LoraFactors({"mlp.w2": Pair(torch.zeros(1, 2, 64), torch.zeros(1, 2, 32))}, (0,))
     rows = stack_rows([foreign], device=CPU, dtype=torch.float32)
-    with pytest.raises(FactorsError, match="no 'mlp.w2'"):
+    with pytest.raises(FactorsError, match=r"no 'mlp\.w2'"):
         with attached(tiny_llama.model, rows):
             pass
 

@@ -12,9 +12,11 @@ from plume_memory.model.prompt import ChatFormat
 from plume_memory.testing import byte_tokenizer, tiny_base
 
 GEMMA_TEMPLATE = (
-    "{{ bos_token }}{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"
+    "{{ bos_token }}"
+    "{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"
     "{% for m in messages %}{{ '<start_of_turn>' + ('model' if m['role'] == 'assistant' else m['role']) + '\n' "
-    "+ m['content'] | trim + '<end_of_turn>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<start_of_turn>model\n' }}{% endif %}"
+    "+ m['content'] + '<end_of_turn>\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<start_of_turn>model\n' }}{% endif %}"
 )
 
 
@@ -45,7 +47,10 @@ def test_a_model_without_a_chat_template_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_unsupported_and_an_unknown_architecture_are_refused(tmp_path: Path) -> None:
-    for kind, message in (("gpt2", "is a 'gpt2' model; supported are llama"), ("no-such-kind", "does not know")):
+    for kind, message in (
+        ("gpt2", "is a 'gpt2' model; supported are llama"),
+        ("no-such-kind", "does not know"),
+    ):
         (tmp_path / "config.json").write_text(json.dumps({"model_type": kind}))
         with pytest.raises(UnknownArchitecture, match=message):
             BaseModel.load(str(tmp_path), device="cpu")
@@ -80,7 +85,7 @@ def test_the_frame_carries_an_empty_system_turn() -> None:
 def test_a_template_without_a_system_role_gets_it_folded_into_the_first_user_turn() -> None:
     """Gemma's frame in the reference: an empty system text leaves three line breaks after `user`."""
     tokenizer = byte_tokenizer()
-    tokenizer.chat_template = GEMMA_TEMPLATE.replace(" | trim", "")
+    tokenizer.chat_template = GEMMA_TEMPLATE
     chat = ChatFormat.of(tokenizer, "gemma")
 
     assert chat.prefix == "<|im_start|><start_of_turn>user\n\n\n"

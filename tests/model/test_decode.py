@@ -13,7 +13,11 @@ from plume_memory.model.prefix import KVPrefix, compile_prefix
 from plume_memory.model.streams import Row
 from plume_memory.testing import random_factors, tiny_base
 
-QUESTIONS = ("Where does Alice live?", "Hi", "Which of the three ferries leaves the old harbour first, and when?")
+QUESTIONS = (
+    "Where does Alice live?",
+    "Hi",
+    "Which of the three ferries leaves the old harbour first, and when?",
+)
 SETTINGS = DecodeSettings(max_new_tokens=20)
 
 
@@ -33,7 +37,11 @@ def merged_logits(base: BaseModel, ids: Sequence[int], factors: LoraFactors | No
 
 
 def slow_reference(
-    base: BaseModel, prompt: Sequence[int], g: LoraFactors | None, e: LoraFactors | None, settings: DecodeSettings
+    base: BaseModel,
+    prompt: Sequence[int],
+    g: LoraFactors | None,
+    e: LoraFactors | None,
+    settings: DecodeSettings,
 ) -> list[int]:
     ids = list(prompt)
     made: list[int] = []

@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 
 from plume_memory.errors import HashMismatch, HubUnreachable, ModelError, ModelNotFound
-from plume_memory.model.hub import NAMED_MODELS, ModelSource, PyPIModel, _prepare_wheel, content_fingerprint, fetch, is_cached
+from plume_memory.model.hub import (
+    NAMED_MODELS,
+    ModelSource,
+    PyPIModel,
+    _prepare_wheel,
+    content_fingerprint,
+    fetch,
+    is_cached,
+)
 
 
 def tiny_wheel(folder: Path) -> Path:
@@ -19,7 +27,9 @@ def tiny_wheel(folder: Path) -> Path:
     with zipfile.ZipFile(path, "w") as wheel:
         wheel.writestr("tiny_model/model.gguf", b"not a gguf")
         wheel.writestr("tiny_model-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny-model\nVersion: 1.0\n")
-        wheel.writestr("tiny_model-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(
+            "tiny_model-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
         wheel.writestr("tiny_model-1.0.dist-info/RECORD", "")
     return path
 

@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from plume_memory.cli.output import ERR, OUT, emit, table
+from plume_memory.cli.output import ERR, OUT, add_row, emit, table
 from plume_memory.engine import Engine, Progress
 from plume_memory.memory import ParametricMemory
 from plume_memory.records import Answer
@@ -119,7 +119,8 @@ def _tables(outcomes: list[Outcome], score: dict[str, object]) -> None:
     rows = table("question", "before the update", "after the update", "evidence", "λ")
     for o in outcomes:
         evidence = f"version {o.after.evidence.unit.version}" if o.after.evidence else "none"
-        rows.add_row(
+        add_row(
+            rows,
             f"{'affected' if o.affected else 'kept'}: {o.question}",
             f"{'✓' if o.before_right else '✗'} {o.before.text.strip()}",
             f"{'✓' if o.after_right else '✗'} {o.after.text.strip()}",
@@ -130,7 +131,7 @@ def _tables(outcomes: list[Outcome], score: dict[str, object]) -> None:
     affected = sum(o.affected for o in outcomes)
     OUT.print(
         f"\nbefore {score['before']}/{len(outcomes)} right · after {score['after']}/{len(outcomes)} right "
-        f"({score['affected followed']}/{affected} updates followed, {score['kept']}/{len(outcomes) - affected} kept) · "
+        f"({score['affected followed']}/{affected} followed, {score['kept']}/{len(outcomes) - affected} kept) · "
         f"version 1 answers as before: {score['time travel identical']}/{affected}"
     )
     OUT.print(f"seconds: {score['seconds']}")

@@ -1,0 +1,57 @@
+"""A Doc-to-LoRA network ready to run on a base model: found or converted, checked, put together."""
+
+from pathlib import Path
+
+from filelock import FileLock
+
+from plume_memory.config import MethodSettings
+from plume_memory.hypernet.d2l.checkpoint import convert, load, read_manifest
+from plume_memory.hypernet.parameterizer import D2LParameterizer
+from plume_memory.model.base import BaseModel
+from plume_memory.model.hub import HubCheckpoint, default_cache, fetch_checkpoint
+
+
+def load_d2l_parameterizer(
+    base: BaseModel,
+    source: Path | HubCheckpoint,
+    settings: MethodSettings,
+    *,
+    cache: Path | None = None,
+) -> D2LParameterizer:
+    """Load a hypernetwork for a base model.
+
+    Args:
+        base: the model it was trained for; it is also its context encoder.
+        source: a folder written by `plume models convert`, or a published checkpoint, which is
+            downloaded and converted once.
+        settings: chunking and chunk length.
+        cache: where converted checkpoints are kept.
+
+    Raises:
+        CheckpointError: the folder cannot be read.
+        ParameterizerError: the network was made for a model of other sizes.
+        HubUnreachable: the published checkpoint is not on this machine and the hub is out of reach.
+    """
+    folder = source if isinstance(source, Path) else _converted(source, cache or default_cache())
+    manifest = read_manifest(folder)
+    network = load(folder).to(base.device)
+    return D2LParameterizer(
+        network,
+        base.model,
+        base.chat.prompt_ids,
+        base.chat.prefix_ids(),
+        base.chat.suffix_ids(),
+        chunking=settings.chunking,
+        chunk_tokens=settings.chunk_tokens,
+        fingerprint=f"d2l-{manifest.format}-{manifest.source_sha256}",
+        lock=base.lock,
+    )
+
+
+def _converted(checkpoint: HubCheckpoint, cache: Path) -> Path:
+    folder = cache / "hypernetworks" / checkpoint.repo.replace("/", "--") / Path(checkpoint.filename).parent
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{folder}.lock"):
+        if not (folder / "config.json").is_file():
+            convert(fetch_checkpoint(checkpoint), folder, overwrite=True)
+    return folder

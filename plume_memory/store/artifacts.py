@@ -1,0 +1,137 @@
+"""Bytes addressed by their sha256, in a local folder or a bucket. Knows not what the bytes mean.
+
+Layout, under the root: `ab/cd/abcd…` (64 hexadecimal digits), one file per artifact. A local file is
+written under a temporary name in its folder, fsynced and renamed, so a reader, a crash or a second writer
+meets a whole file or none; an object store's own writes are whole. What is read is hashed again before it
+is given out.
+"""
+
+import contextlib
+import hashlib
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import fsspec
+from fsspec.implementations.local import LocalFileSystem
+
+from plume_memory.errors import ArtifactDamaged, ArtifactError, ArtifactMissing, InvalidInput, MissingExtra
+
+_SHA256 = re.compile("[0-9a-f]{64}")
+
+
+class ArtifactStore:
+    """Content-addressed blobs under one root.
+
+    Args:
+        root_url: A local folder (made when first written to), or an fsspec URL such as `s3://bucket/prefix`.
+    """
+
+    def __init__(self, root_url: str) -> None:
+        self._root_url = root_url
+        self._opened: tuple[Any, str] | None = None
+
+    @property
+    def root_url(self) -> str:
+        """Where the artifacts are, as given."""
+        return self._root_url
+
+    def put(self, content: bytes) -> str:
+        """Store the bytes and return their sha256; bytes that are there, undamaged, are not written again."""
+        sha256 = hashlib.sha256(content).hexdigest()
+        filesystem, path = self._place(sha256)
+        with self._mapped(sha256):
+            if filesystem.exists(path) and filesystem.cat_file(path) == content:
+                return sha256
+            if isinstance(filesystem, LocalFileSystem):
+                _write_whole(Path(path), content)
+            else:
+                filesystem.pipe_file(path, content)
+        return sha256
+
+    def get(self, sha256: str) -> bytes:
+        """Return the bytes.
+
+        Raises:
+            ArtifactMissing: If there are none of that sha256.
+            ArtifactDamaged: If what is stored has another sha256. Delete it and rebuild it from the log.
+        """
+        filesystem, path = self._place(sha256)
+        with self._mapped(sha256):
+            content = bytes(filesystem.cat_file(path))
+        found = hashlib.sha256(content).hexdigest()
+        if found != sha256:
+            raise ArtifactDamaged(
+                f"The artifact {sha256} in {self._root_url} is damaged: its {len(content)} bytes have sha256 "
+                f"{found}. It can be rebuilt from the log."
+            )
+        return content
+
+    def has(self, sha256: str) -> bool:
+        """Tell whether there is an artifact of that sha256, damaged or not."""
+        filesystem, path = self._place(sha256)
+        with self._mapped(sha256):
+            return bool(filesystem.isfile(path))
+
+    def size(self, sha256: str) -> int:
+        """Return the artifact's size in bytes.
+
+        Raises:
+            ArtifactMissing: If there is none.
+        """
+        filesystem, path = self._place(sha256)
+        with self._mapped(sha256):
+            return int(filesystem.size(path))
+
+    def delete(self, sha256: str) -> None:
+        """Delete the artifact; one that is not there is deleted already."""
+        filesystem, path = self._place(sha256)
+        with self._mapped(sha256), contextlib.suppress(FileNotFoundError):
+            filesystem.rm_file(path)
+
+    def _place(self, sha256: str) -> tuple[Any, str]:
+        if not _SHA256.fullmatch(sha256):
+            raise InvalidInput(f"An artifact's address is 64 lowercase hexadecimal digits, got {sha256!r}.")
+        if self._opened is None:
+            try:
+                self._opened = fsspec.core.url_to_fs(self._root_url)
+            except ImportError as err:
+                raise MissingExtra(f"{self._root_url} needs an fsspec package: {err}") from err
+            except ValueError as err:
+                raise InvalidInput(f"{self._root_url!r} is not a place for artifacts: {err}") from err
+        filesystem, root = self._opened
+        return filesystem, f"{root.rstrip('/')}/{sha256[:2]}/{sha256[2:4]}/{sha256}"
+
+    @contextmanager
+    def _mapped(self, sha256: str) -> Iterator[None]:
+        try:
+            yield
+        except FileNotFoundError as err:
+            raise ArtifactMissing(f"There is no artifact {sha256} in {self._root_url}.") from err
+        except OSError as err:
+            raise ArtifactError(f"The artifact {sha256} in {self._root_url} cannot be used: {err}") from err
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    """Write to a temporary file, fsync, rename, and fsync the folder so that the name is durable too."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".tmp-")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    if os.name == "posix":  # Windows cannot open a folder, and needs it not
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)

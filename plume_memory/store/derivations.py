@@ -1,0 +1,89 @@
+"""Which artifact was derived from what. A cache in SQL: any row may be deleted, the log rebuilds it.
+
+A key is the sha256 of everything the artifact depends on (texts, fingerprints, settings); the caller
+computes it.
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import sqlalchemy as sa
+from sqlalchemy import exc
+
+from plume_memory.errors import InvalidInput, StoreUnavailable
+from plume_memory.store.database import Database
+from plume_memory.store.tables import DerivationRow
+
+_KEY = re.compile("[0-9a-f]{64}")
+_COLUMNS = (
+    DerivationRow.key,
+    DerivationRow.kind,
+    DerivationRow.sha256,
+    DerivationRow.size,
+    DerivationRow.created_at,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Derivation:
+    """One derived artifact."""
+
+    key: str
+    """sha256 of what it was derived from."""
+    kind: str
+    """What it is, e.g. factors."""
+    sha256: str
+    """Address of the artifact."""
+    size: int
+    """Bytes."""
+    created_at: datetime
+    """Aware, UTC."""
+
+
+class Derivations:
+    """The table of derived artifacts."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def lookup(self, key: str) -> Derivation | None:
+        """Return what was derived under the key; None if nothing was, or it was forgotten."""
+        _check_key(key)
+        with self._database.read() as connection:
+            row = connection.execute(sa.select(*_COLUMNS).where(DerivationRow.key == key)).first()
+        return None if row is None else Derivation(*row)
+
+    def record(self, key: str, kind: str, sha256: str, size: int) -> Derivation:
+        """Record an artifact under the key, in place of an earlier one: a rebuild may give other bytes."""
+        _check_key(key)
+        _check_key(sha256)
+        derivation = Derivation(key, kind, sha256, size, datetime.now(UTC))
+        values = {column.key: getattr(derivation, column.key) for column in _COLUMNS}
+        try:
+            with self._database.write() as connection:
+                connection.execute(sa.delete(DerivationRow).where(DerivationRow.key == key))
+                connection.execute(sa.insert(DerivationRow).values(values))
+        except exc.IntegrityError as err:
+            # PostgreSQL alone: another process recorded the key between the two statements. Either is right.
+            found = self.lookup(key)
+            if found is None:
+                raise StoreUnavailable(f"The derivation {key} could not be recorded: {err.orig}") from err
+            return found
+        return derivation
+
+    def forget(self, key: str) -> None:
+        """Delete one row; one that is not there is forgotten already. The artifact stays."""
+        _check_key(key)
+        with self._database.write() as connection:
+            connection.execute(sa.delete(DerivationRow).where(DerivationRow.key == key))
+
+    def clear(self) -> None:
+        """Delete every row. The artifacts stay."""
+        with self._database.write() as connection:
+            connection.execute(sa.delete(DerivationRow))
+
+
+def _check_key(key: str) -> None:
+    if not _KEY.fullmatch(key):
+        raise InvalidInput(f"A key is 64 lowercase hexadecimal digits, got {key!r}.")

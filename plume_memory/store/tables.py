@@ -1,0 +1,122 @@
+"""The tables, as SQLAlchemy sees them. The schema is made by `migrations/` alone (triggers live there too).
+
+A test holds these models equal to what the migrations build.
+"""
+
+from datetime import UTC, datetime
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    DateTime,
+    Dialect,
+    ForeignKey,
+    Index,
+    Integer,
+    String,
+    Text,
+    TypeDecorator,
+    UniqueConstraint,
+    text,
+)
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+
+class UtcDateTime(TypeDecorator[datetime]):
+    """An aware UTC time with microseconds, the same on every database.
+
+    SQLite has no time type: SQLAlchemy writes 'YYYY-MM-DD HH:MM:SS.ffffff', whose order as text is the
+    order in time, and reads it back naive. PostgreSQL keeps microseconds and answers in the session's zone.
+    """
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """Store UTC."""
+        if value is None:
+            return None
+        utc = value.astimezone(UTC)
+        return utc.replace(tzinfo=None) if dialect.name == "sqlite" else utc
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """Return aware UTC."""
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+class Base(DeclarativeBase):
+    """Every table of this package."""
+
+
+class MemoryRow(Base):
+    """One memory. `head_*` moves in the transaction that appends a version, so a cut tail is noticed."""
+
+    __tablename__ = "memories"
+    __table_args__ = (
+        UniqueConstraint("name", name="uq_memories_name"),
+        CheckConstraint("head_number >= 0", name="ck_memories_head_number"),
+    )
+
+    # SQLite numbers only a column declared INTEGER by itself.
+    id: Mapped[int] = mapped_column(BigInteger().with_variant(Integer(), "sqlite"), primary_key=True)
+    name: Mapped[str] = mapped_column(String(200))
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime())
+    head_number: Mapped[int] = mapped_column(BigInteger())
+    head_hash: Mapped[str] = mapped_column(String(64))
+    origin_name: Mapped[str | None] = mapped_column(String(200))
+    """For a fork: the memory it was copied from."""
+    origin_version: Mapped[int | None] = mapped_column(BigInteger())
+
+
+class VersionRow(Base):
+    """One version. Immutable: triggers refuse UPDATE, DELETE and REPLACE."""
+
+    __tablename__ = "versions"
+    __table_args__ = (
+        UniqueConstraint("memory_id", "idempotency_key", name="uq_versions_idempotency_key"),
+        CheckConstraint("number >= 1", name="ck_versions_number"),
+        CheckConstraint(
+            "(kind = 'update' AND restores IS NULL) OR (kind = 'rollback' AND restores IS NOT NULL AND "
+            "restores >= 1 AND restores < number)",
+            name="ck_versions_kind",
+        ),
+        Index("ix_versions_created_at", "memory_id", "created_at", "number"),
+        # A history asks for the rollbacks alone: without this it would read every text's page.
+        Index(
+            "ix_versions_rollbacks",
+            "memory_id",
+            "number",
+            "restores",
+            sqlite_where=text("kind = 'rollback'"),
+            postgresql_where=text("kind = 'rollback'"),
+        ),
+    )
+
+    memory_id: Mapped[int] = mapped_column(
+        BigInteger(), ForeignKey("memories.id", name="fk_versions_memory_id"), primary_key=True
+    )
+    number: Mapped[int] = mapped_column(BigInteger(), primary_key=True, autoincrement=False)
+    kind: Mapped[str] = mapped_column(String(16))
+    text: Mapped[str] = mapped_column(Text())
+    text_sha256: Mapped[str] = mapped_column(String(64))
+    restores: Mapped[int | None] = mapped_column(BigInteger())
+    metadata_json: Mapped[str] = mapped_column(Text())
+    """Canonical JSON; text on every database, because the hash is over these very characters."""
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime())
+    idempotency_key: Mapped[str | None] = mapped_column(String(200))
+    parent_hash: Mapped[str] = mapped_column(String(64))
+    chain_hash: Mapped[str] = mapped_column(String(64))
+
+
+class DerivationRow(Base):
+    """What was derived, and the artifact that holds it. May be deleted at any time."""
+
+    __tablename__ = "derivations"
+
+    key: Mapped[str] = mapped_column(String(64), primary_key=True)
+    kind: Mapped[str] = mapped_column(String(64))
+    sha256: Mapped[str] = mapped_column(String(64))
+    size: Mapped[int] = mapped_column(BigInteger())
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime())

