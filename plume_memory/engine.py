@@ -23,7 +23,7 @@ from plume_memory.evidence.segment import units_of
 from plume_memory.evidence.tokens import build_encoding
 from plume_memory.hypernet.d2l.loading import load_d2l_parameterizer
 from plume_memory.hypernet.parameterizer import Parameterizer
-from plume_memory.lora.algebra import weighted_sum
+from plume_memory.lora.algebra import KeyedChunk, compose_chunks, weighted_sum
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.lora.files import from_bytes, to_bytes
 from plume_memory.model.base import BaseModel
@@ -196,16 +196,15 @@ class Engine:
         """
         if self.parameterizer is None:
             return None
-        weights: dict[str, float] = {}
-        alpha, beta = self.settings.alpha, self.settings.beta if history.predecessor else 0.0
-        for text in self.windows(history.transitions):
-            weights[text] = weights.get(text, 0.0) + alpha + beta
-        for text in self.windows(history.predecessor):
-            weights[text] = weights.get(text, 0.0) - beta
-        terms = [(weight, self.factors(text, cache)) for text, weight in weights.items() if weight != 0.0]
-        if self.parameterizer.bias is not None:
-            terms.append((alpha, self.parameterizer.bias))
-        return weighted_sum(terms) if terms else None
+        full, old = (
+            [KeyedChunk(text, self.factors(text, cache)) for text in self.windows(transitions)]
+            for transitions in (history.transitions, history.predecessor)
+        )
+        if not full:
+            return None
+        return compose_chunks(
+            full, old, alpha=self.settings.alpha, beta=self.settings.beta, bias=self.parameterizer.bias
+        )
 
     def factors(self, text: str, cache: Cache) -> LoraFactors:
         """H(text) without the bias block, from the cache or the parameterizer."""

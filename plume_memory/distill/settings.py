@@ -25,6 +25,9 @@ class DistillSettings(BaseModel):
     written_questions: int = Field(default=6, ge=0, description="Questions the base model writes per sentence.")
     keyword_questions: int = Field(default=4, ge=0, description="Questions made of words drawn from a sentence.")
     replay: int = Field(default=16, ge=0, description="Unrelated prompts whose un-edited answers are kept.")
+    noise: float = Field(
+        default=0.0, ge=0, description="Gaussian noise on the states entering the lowest adapted layer, × their RMS."
+    )
     rank: int = Field(default=8, ge=1, description="LoRA rank, on `mlp.down_proj`.")
     lowest_layer: float = Field(
         default=0.4, ge=0, lt=1, description="Only layers above this share of the depth are adapted."

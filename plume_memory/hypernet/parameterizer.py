@@ -94,16 +94,13 @@ class D2LParameterizer:
             InvalidInput: the template alone fills `chunk_tokens`.
         """
         _require_fit(network, model)
-        if chunk_tokens <= len(prefix_ids) + len(suffix_ids):
-            raise InvalidInput(
-                f"chunk_tokens={chunk_tokens} leaves no room beside the template's "
-                f"{len(prefix_ids) + len(suffix_ids)} tokens."
-            )
         self._network, self._model, self._tokenize = network, model, tokenize
         self._prefix, self._suffix = list(prefix_ids), list(suffix_ids)
         self._chunking, self._chunk_tokens = chunking, chunk_tokens
         self._lock: AbstractContextManager[object] = lock or nullcontext()
         self._fingerprint = f"{fingerprint}:{chunking}:{chunk_tokens}"
+        if self.max_tokens < 1:
+            raise InvalidInput(f"chunk_tokens={chunk_tokens} leaves no room beside the template's own tokens.")
 
     @property
     def fingerprint(self) -> str:

@@ -11,6 +11,7 @@ Laws (tested):
 """
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -159,17 +160,14 @@ def compose_chunks(
     if not full:
         raise FactorsError("A global adapter needs at least one chunk of the full history; got none.")
     seen, dropped = (alpha + beta, -beta) if old else (alpha, 0.0)
-    chunks = {chunk.key: chunk.factors for chunk in [*full, *old]}
-    counts = {key: [0, 0] for key in chunks}
-    for side, listed in enumerate((full, old)):
-        for chunk in listed:
-            counts[chunk.key][side] += 1
-    # n_full · (α + β) − n_old · β, written so that a chunk that both share gets α itself, unrounded
-    weights = {
-        key: min(n_full, n_old) * alpha + max(n_full - n_old, 0) * seen + max(n_old - n_full, 0) * dropped
-        for key, (n_full, n_old) in counts.items()
-    }
-    terms = [(weight, chunks[key]) for key, weight in weights.items() if weight != 0.0]
+    n_full, n_old = (Counter(chunk.key for chunk in listed) for listed in (full, old))
+    terms: list[tuple[float, LoraFactors]] = []
+    for key, factors in {chunk.key: chunk.factors for chunk in [*full, *old]}.items():
+        more = n_full[key] - n_old[key]
+        # n_full · (α + β) − n_old · β, written so that a chunk that both share gets α itself, unrounded
+        weight = min(n_full[key], n_old[key]) * alpha + max(more, 0) * seen + max(-more, 0) * dropped
+        if weight != 0.0:
+            terms.append((weight, factors))
     if bias is not None:
         terms.append((alpha, bias))
     return weighted_sum(terms or [(0.0, full[0].factors)])

@@ -103,7 +103,6 @@ def test_views_of_one_storage_and_parameters_are_read(reference, tmp_path):
         ("aggregator", "aggregator_type", "pooler"),
         ("aggregator", "layer_to_layer_ctx_encoder", False),
         ("aggregator", "num_blocks", 3),
-        ("aggregator", "shared_weights", True),
         ("aggregator", "n_latent_queries", 6),
         ("aggregator", "num_modules", 2),
         ("encoder", "ctx_encoder_type", "early_exit"),
@@ -114,8 +113,25 @@ def test_views_of_one_storage_and_parameters_are_read(reference, tmp_path):
 def test_an_unsupported_option_is_named(reference, tmp_path, group, option, value):
     ref = reference()
     getattr(ref, group)[option] = value
-    named = "num_blocks" if option == "num_self_attn_per_block" else option
-    refused(ref, tmp_path, named)
+    refused(ref, tmp_path, option)
+
+
+def test_weights_that_should_be_shared_and_are_not_are_refused(reference, recipe, tmp_path):
+    ref = reference(recipe(blocks=3))
+    ref.aggregator["shared_weights"] = True
+    refused(ref, tmp_path, "shared_weights")
+
+
+@pytest.mark.parametrize("fits", [True, False])
+def test_use_per_rank_bias_is_read_where_the_shapes_are_known(reference, tmp_path, fits):
+    """The reference stores the option and never reads it; a bias of another shape is refused by its name."""
+    ref = reference()
+    ref.hypernet["use_per_rank_bias"] = True
+    if fits:
+        assert load(convert(ref.save(tmp_path / "m.bin"), tmp_path / "out")).bias() is not None
+    else:
+        ref.tensors["bias_A.down_proj"] = torch.zeros(2, 3, 3, 24)
+        refused(ref, tmp_path, "use_per_rank_bias")
 
 
 def test_lora_options_are_named(reference, tmp_path):
@@ -172,7 +188,7 @@ def test_a_malicious_pickle_executes_nothing_and_is_named(tmp_path, function, na
     arguments = {
         os.system: (f"touch {witness}",),
         eval: (f"open({str(witness)!r}, 'w')",),
-        getattr: (torch, "load"),
+        getattr: ("text", "upper"),
         open: (str(witness), "w"),
     }[function]
     torch.save({"head.weight": Call(function, *arguments)}, tmp_path / "m.bin")
@@ -199,6 +215,7 @@ def test_a_state_cannot_rewrite_the_reader(tmp_path):
         (0, (2,), (-1,)),
         (0, (2.0,), (1,)),
         (0, (2,), (10**12,)),
+        (0, (10**12,), (0,)),
     ],
 )
 def test_a_tensor_that_lies_about_its_extent_is_refused(tmp_path, tensor):

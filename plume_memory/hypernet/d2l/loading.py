@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import torch
 from filelock import FileLock
 
 from plume_memory.config import MethodSettings
@@ -35,6 +36,8 @@ def load_d2l_parameterizer(
     folder = source if isinstance(source, Path) else _converted(source, cache or default_cache())
     manifest = read_manifest(folder)
     network = load(folder).to(base.device)
+    if base.device.type == "cuda":  # the reference's numerics there: perceiver in bfloat16, heads in float32
+        network.perceiver.to(torch.bfloat16)
     return D2LParameterizer(
         network,
         base.model,

@@ -10,10 +10,10 @@ import io
 import pickle  # noqa: TID251 — subclassed to admit nothing but the names below
 import zipfile
 from collections import OrderedDict
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -40,9 +40,25 @@ class Stub:
         self.state = state
 
 
-@dataclass(frozen=True, slots=True)
-class _Storage:
+class _Storage(NamedTuple):
+    """A storage class of torch: the dtype of what it holds."""
+
     dtype: torch.dtype
+
+
+class _Maker:
+    """A function of ours that a pickle may call and cannot alter."""
+
+    __slots__ = ("_function",)
+
+    def __init__(self, function: Callable[..., Tensor]) -> None:
+        self._function = function
+
+    def __call__(self, *arguments: Any) -> Tensor:
+        return self._function(*arguments)
+
+    def __setstate__(self, state: Any) -> None:
+        raise pickle.UnpicklingError("a function is given a state")
 
 
 _STORAGES = {
@@ -82,7 +98,8 @@ def _rebuild_tensor(
     if len(size) != len(stride) or any(type(n) is not int or n < 0 for n in numbers):
         raise pickle.UnpicklingError(f"a tensor has size {size}, stride {stride}, offset {offset}")
     extent = sum((n - 1) * step for n, step in zip(size, stride, strict=True)) + 1
-    if 0 not in size and offset + extent > storage.numel():
+    # the second test: a stride of 0 would make a huge tensor of a small file
+    if (0 not in size and offset + extent > storage.numel()) or prod(size) > storage.numel():
         raise pickle.UnpicklingError(f"a tensor of size {size} reaches beyond its storage of {storage.numel()}")
     return storage.as_strided(size, stride, offset)
 
@@ -101,8 +118,8 @@ def _admitted() -> dict[str, Any]:
     names |= {name: type(name.rpartition(".")[2], (Stub,), {}) for name in _STUBS}
     names |= {f"torch.{name}": getattr(torch, name) for name in _DTYPES}
     names |= {
-        "torch._utils._rebuild_tensor_v2": _rebuild_tensor,
-        "torch._utils._rebuild_parameter": _rebuild_parameter,
+        "torch._utils._rebuild_tensor_v2": _Maker(_rebuild_tensor),
+        "torch._utils._rebuild_parameter": _Maker(_rebuild_parameter),
         "collections.OrderedDict": OrderedDict,
         "builtins.set": set,
         "__builtin__.set": set,  # as protocol 2 spells it
