@@ -32,7 +32,7 @@ class DistillSettings(BaseModel):
     lowest_layer: float = Field(
         default=0.4, ge=0, lt=1, description="Only layers above this share of the depth are adapted."
     )
-    learning_rate: float = Field(default=1.5e-2, gt=0)
+    learning_rate: float = Field(default=3e-2, gt=0)
     weight_decay: float = Field(default=0.0, ge=0)
     epochs: int = Field(default=6, ge=1)
     batch: int = Field(default=8, ge=1, description="Examples per step.")

@@ -12,7 +12,7 @@ from plume_memory.records import NOTICE, Transition
 
 TEXTS = st.one_of(
     st.text(max_size=400),
-    st.text(alphabet="ab .!?\n\t。！é\u0301👩\u200d\u1f3fb,5\r", max_size=400),
+    st.text(alphabet="ab .!?\n\t。！é\u0301👩\u200d\U0001f3fb,5\r", max_size=400),
     st.lists(
         st.sampled_from(["One two. ", "Dr. Who left. ", "\n\n", "3.5 m. ", "word" * 30, "終わり。"]), max_size=40
     ).map("".join),

@@ -1,0 +1,109 @@
+"""An artifact is given back byte for byte, or not at all."""
+
+import hashlib
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from plume_memory.errors import ArtifactDamaged, ArtifactError, ArtifactMissing, InvalidInput, MissingExtra
+from plume_memory.store.artifacts import ArtifactStore
+
+
+@pytest.fixture(params=["folder", "file url", "memory"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> ArtifactStore:
+    """A store of each kind."""
+    roots = {
+        "folder": str(tmp_path / "a"),
+        "file url": f"file://{tmp_path / 'a'}",
+        "memory": f"memory://{tmp_path.name}",
+    }
+    return ArtifactStore(roots[request.param])
+
+
+def path_of(root: Path, sha256: str) -> Path:
+    return root / sha256[:2] / sha256[2:4] / sha256
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(content=st.binary(max_size=3000))
+def test_get_gives_what_was_put(store: ArtifactStore, content: bytes):
+    sha256 = store.put(content)
+    assert sha256 == hashlib.sha256(content).hexdigest() == store.put(content)
+    assert store.get(sha256) == content
+    assert store.size(sha256) == len(content)
+    assert store.has(sha256)
+
+
+def test_a_deleted_artifact_is_missing(store: ArtifactStore):
+    sha256 = store.put(b"x")
+    store.delete(sha256)
+    store.delete(sha256)
+    assert not store.has(sha256)
+    for call in (store.get, store.size):
+        with pytest.raises(ArtifactMissing, match=sha256):
+            call(sha256)
+
+
+@pytest.mark.parametrize("damage", [b"", b"other", b"conten"])
+def test_a_damaged_artifact_is_refused_and_put_again_heals_it(tmp_path: Path, damage: bytes):
+    store = ArtifactStore(str(tmp_path))
+    sha256 = store.put(b"content")
+    path_of(tmp_path, sha256).write_bytes(damage)
+    with pytest.raises(ArtifactDamaged, match="is damaged"):
+        store.get(sha256)
+    store.put(b"content")
+    assert store.get(sha256) == b"content"
+
+
+@pytest.mark.parametrize("address", ["", "abc", "../../etc/passwd", "A" * 64, "a" * 63 + "\n"])
+def test_an_address_that_is_no_sha256_is_refused(tmp_path: Path, address: str):
+    with pytest.raises(InvalidInput, match="64 lowercase"):
+        ArtifactStore(str(tmp_path)).get(address)
+
+
+def test_the_constructor_touches_nothing(tmp_path: Path):
+    ArtifactStore(str(tmp_path / "absent"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_root_that_cannot_be_used_is_an_error(tmp_path: Path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(ArtifactError, match="cannot be used"):
+        ArtifactStore(str(tmp_path / "file")).put(b"x")
+    with pytest.raises(InvalidInput, match="not a place"):
+        ArtifactStore("nonsense://x").put(b"x")
+
+
+def test_a_bucket_without_its_package_names_it():
+    pytest.importorskip("fsspec")
+    try:
+        import gcsfs  # noqa: F401
+    except ImportError:
+        with pytest.raises(MissingExtra, match="gcs"):
+            ArtifactStore("gcs://bucket/x").put(b"x")
+
+
+def test_writers_at_once_leave_whole_files_and_nothing_else(tmp_path: Path):
+    contents = [bytes([i]) * 50_000 for i in range(4)]
+    stores = [ArtifactStore(str(tmp_path)) for _ in range(6)]
+    threads = [threading.Thread(target=lambda s=s: [s.put(c) for c in contents]) for s in stores]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(files) == 4
+    assert sorted(stores[0].get(path.name) for path in files) == contents
+
+
+def test_a_write_that_fails_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("plume_memory.store.artifacts.os.fsync", full)
+    with pytest.raises(ArtifactError, match="No space left"):
+        ArtifactStore(str(tmp_path)).put(b"x")
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
