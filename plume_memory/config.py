@@ -24,7 +24,9 @@ class MethodSettings(BaseModel):
         description="How a longer history is cut: `near_equal` is the paper's; `append_only` closes windows at "
         "transition boundaries, so that an update costs only the last window. Equal up to one chunk.",
     )
-    unit_tokens: int = Field(default=128, ge=8, description="Token budget of one routable unit.")
+    unit_tokens: int = Field(
+        default=256, ge=8, description="Token budget of one routable unit; chosen by bench/routing_sweep.py."
+    )
     delta: float = Field(default=0.5, ge=0, description="Recency margin of the router.")
     lambda_max: float = Field(default=1.0, ge=0, description="Largest weight of the evidence stream.")
     tau: float = Field(default=0.3, gt=0, description="JS divergence (nats) at which λ is half of lambda_max.")

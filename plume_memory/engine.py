@@ -20,7 +20,7 @@ from plume_memory.config import MethodSettings
 from plume_memory.distill import DistillationParameterizer
 from plume_memory.errors import InvalidInput
 from plume_memory.evidence.segment import units_of
-from plume_memory.evidence.tokens import build_encoding
+from plume_memory.evidence.tokens import build_encoding, token_counter
 from plume_memory.hypernet.d2l.loading import load_d2l_parameterizer
 from plume_memory.hypernet.parameterizer import Parameterizer
 from plume_memory.lora.algebra import KeyedChunk, compose_chunks, weighted_sum
@@ -148,7 +148,7 @@ class Engine:
         encoding = build_encoding(backend.to_str(), self.base.name) if backend is not None else None
         if encoding is None:
             return self.base.chat.count
-        return lambda text: len(encoding.encode_ordinary(text))
+        return token_counter(encoding)
 
     # --- history → units and windows ------------------------------------------------------------
 

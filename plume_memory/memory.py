@@ -9,6 +9,7 @@ import asyncio
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -16,7 +17,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
 from plume_memory.config import MethodSettings
-from plume_memory.errors import InvalidInput, MemoryClosed, MemoryNotFound, MissingExtra
+from plume_memory.errors import InvalidInput, MemoryClosed, MemoryExists, MemoryNotFound, MissingExtra
 from plume_memory.evidence.route import UnitIndex
 from plume_memory.records import Answer, History, ScoredUnit, Transition, Version
 from plume_memory.store.artifacts import ArtifactStore
@@ -127,7 +128,8 @@ class ParametricMemory:
             if not create:
                 known = ", ".join(log.names()[:10]) or "none"
                 raise MemoryNotFound(f"No memory {name!r} in {url}; it has: {known}. Create it with `plume init`.")
-            log.create(name)
+            with suppress(MemoryExists):  # another process made it in between
+                log.create(name)
 
         def load() -> "Engine":
             from plume_memory.engine import Engine  # noqa: PLC0415 — torch: seconds, and only when asked

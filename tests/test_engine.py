@@ -74,9 +74,9 @@ def test_both_chunkings_agree_up_to_one_chunk_and_append_only_keeps_closed_windo
     assert len(grown[-1]) > 1
     for earlier, later in zip(grown, grown[1:], strict=False):
         assert later[: len(earlier) - 1] == earlier[:-1], "a closed window never changes"
-    assert "\n".join(f"{NOTICE}\n{w}" for w in grown[-1]) == "\n".join(
-        f"{NOTICE}\n{t.text}" for t in transitions
-    ), "the windows hold every transition once, in order"
+    assert "\n".join(f"{NOTICE}\n{w}" for w in grown[-1]) == "\n".join(f"{NOTICE}\n{t.text}" for t in transitions), (
+        "the windows hold every transition once, in order"
+    )
 
 
 @needs_golden

@@ -27,6 +27,10 @@ A term that no unit holds cannot tell units apart, but as the heaviest in W it w
 in every unit, so with one old and one new unit it forgets what both say. Smaller units lose everywhere: of
 the questions on an update, 73 % at 128 tokens and 46 % at 64 find their evidence, because δ = 0.5 takes the
 LAST unit of the update that shares a good term with the question, so a transition is best kept in one piece.
+
+What the figures do not say: with one update that fits a unit, always answering "the latest" is right 100 and 94 %,
+so the chains decided the IDF. No text there exceeds 256 tokens by much; long documents were not swept. On chains
+δ is the lever, not the IDF: 48.5 % at δ = 0, 46.5 % at 0.2, 32.2 % at the paper's 0.5 (the bench's last table).
 """
 
 import math

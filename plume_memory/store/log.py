@@ -22,9 +22,7 @@ from sqlalchemy import exc
 from plume_memory.errors import (
     IdempotencyConflict,
     IntegrityError,
-    InvalidInput,
     MemoryExists,
-    MemoryNotFound,
     StoreUnavailable,
     VersionConflict,
     VersionNotFound,
@@ -33,6 +31,15 @@ from plume_memory.records import History, Version
 from plume_memory.store.chain import NO_PARENT, canonical_json, chain_hash, sha256_of
 from plume_memory.store.checks import MAX_NUMBER, check_moment, check_name, check_text
 from plume_memory.store.database import Database
+from plume_memory.store.memories import (
+    FoundMemory,
+    Origin,
+    check_number,
+    find_memory,
+    get_memory,
+    insert_memory,
+    not_found,
+)
 from plume_memory.store.reading import VERSION_COLUMNS, held_ranges, texts_of, to_version, verify_rows
 from plume_memory.store.tables import MemoryRow, VersionRow
 
@@ -42,14 +49,6 @@ _ATTEMPTS = 5
 def utc_now() -> datetime:
     """Return the time, aware."""
     return datetime.now(UTC)
-
-
-class Origin(NamedTuple):
-    """Where a fork was copied from."""
-
-    memory: str
-    version: int
-    """The last version that was copied; 0 for a fork of an empty memory."""
 
 
 class Log:
@@ -73,7 +72,7 @@ class Log:
         check_name(memory)
         try:
             with self._database.write() as connection:
-                self._insert_memory(connection, memory)
+                insert_memory(connection, memory, self._clock())
         except exc.IntegrityError as err:
             raise MemoryExists(f"A memory named {memory!r} exists already; choose another name.") from err
 
@@ -86,13 +85,13 @@ class Log:
         """Tell whether there is a memory of that name."""
         check_name(memory)
         with self._database.read() as connection:
-            return self._find(connection, memory) is not None
+            return find_memory(connection, memory) is not None
 
     def origin(self, memory: str) -> Origin | None:
         """Return where a fork came from; None for a memory that was created."""
         check_name(memory)
         with self._database.read() as connection:
-            found = self._get(connection, memory)
+            found = get_memory(connection, memory)
         return None if found.origin_name is None else Origin(found.origin_name, found.origin_version or 0)
 
     def append(
@@ -171,7 +170,7 @@ class Log:
         """
         check_name(memory)
         with self._database.read() as connection:
-            found = self._get(connection, memory)
+            found = get_memory(connection, memory)
             if found.head_number == 0:
                 raise VersionNotFound(f"Memory {memory!r} is empty: it has no version yet.")
             return self._version(connection, found, found.head_number)
@@ -180,7 +179,7 @@ class Log:
         """Return the newest version's number; 0 for an empty memory."""
         check_name(memory)
         with self._database.read() as connection:
-            return self._get(connection, memory).head_number
+            return get_memory(connection, memory).head_number
 
     def version(self, memory: str, number: int) -> Version:
         """Return one version.
@@ -190,7 +189,7 @@ class Log:
         """
         check_name(memory)
         with self._database.read() as connection:
-            return self._version(connection, self._get(connection, memory), number)
+            return self._version(connection, get_memory(connection, memory), number)
 
     def versions(
         self,
@@ -205,7 +204,7 @@ class Log:
         check_name(memory)
         order = VersionRow.number.desc() if newest_first else VersionRow.number
         with self._database.read() as connection:
-            found = self._get(connection, memory)
+            found = get_memory(connection, memory)
             last = found.head_number if stop is None else min(stop, found.head_number)
             query = (
                 sa.select(*VERSION_COLUMNS)
@@ -228,7 +227,7 @@ class Log:
         query = sa.select(VersionRow.number).where(VersionRow.created_at <= moment)
         query = query.order_by(VersionRow.created_at.desc(), VersionRow.number.desc()).limit(1)
         with self._database.read() as connection:
-            found = self._get(connection, memory)
+            found = get_memory(connection, memory)
             number = connection.execute(query.where(VersionRow.memory_id == found.id)).scalar()
         if number is None:
             raise VersionNotFound(f"Memory {memory!r} had no version yet at {moment.isoformat()}.")
@@ -244,10 +243,10 @@ class Log:
         """
         check_name(memory)
         with self._database.read() as connection:
-            found = self._get(connection, memory)
+            found = get_memory(connection, memory)
             at = found.head_number if number is None else number
             if at != 0:
-                self._check_number(found, at)
+                check_number(found, at)
             ranges = held_ranges(connection, memory, found.id, at)
             return History(memory, at, texts_of(connection, memory, found.id, ranges))
 
@@ -259,7 +258,7 @@ class Log:
         """
         check_name(memory)
         with self._database.read() as connection:
-            found = self._get(connection, memory)
+            found = get_memory(connection, memory)
             return verify_rows(connection, memory, found.id, found.head_number, found.head_hash)
 
     def _append(self, memory: str, entry: "_Entry", *, create: bool) -> Version:
@@ -287,11 +286,11 @@ class Log:
         self, connection: sa.Connection, memory: str, entry: "_Entry", metadata_json: str, *, create: bool
     ) -> Version:
         # 1. The memory, locked until the end of the transaction.
-        found = self._find(connection, memory, lock=True)
+        found = find_memory(connection, memory, lock=True)
         if found is None:
             if not create:
-                raise _not_found(memory)
-            found = self._insert_memory(connection, memory)
+                raise not_found(memory)
+            found = insert_memory(connection, memory, self._clock())
         # 2. A repeated call is answered before anything is expected of the head.
         repeated = self._repeated(connection, found, entry)
         if repeated is not None:
@@ -302,7 +301,7 @@ class Log:
                 f"{entry.expected_version}: read what came between and append again."
             )
         if entry.restores is not None:
-            self._check_number(found, entry.restores)
+            check_number(found, entry.restores)
         # 3. The version, chained to its parent.
         created_at = self._next_moment(connection, found)
         text_sha256, number = sha256_of(entry.text), found.head_number + 1
@@ -334,7 +333,7 @@ class Log:
         connection.execute(moved.values(head_number=number, head_hash=row.chain_hash))
         return to_version(memory, row)
 
-    def _repeated(self, connection: sa.Connection, found: "_Memory", entry: "_Entry") -> Version | None:
+    def _repeated(self, connection: sa.Connection, found: FoundMemory, entry: "_Entry") -> Version | None:
         if entry.idempotency_key is None:
             return None
         query = sa.select(*VERSION_COLUMNS).where(
@@ -350,7 +349,7 @@ class Log:
             )
         return to_version(found.name, row)
 
-    def _next_moment(self, connection: sa.Connection, found: "_Memory") -> datetime:
+    def _next_moment(self, connection: sa.Connection, found: FoundMemory) -> datetime:
         """Return the time of the next version, after checking that its parent is the one the head names."""
         now = self._clock().astimezone(UTC)
         if found.head_number == 0:
@@ -367,14 +366,19 @@ class Log:
         return max(now, parent_moment)
 
     def _fork(self, connection: sa.Connection, memory: str, new_name: str, at: int | None) -> int:
-        found = self._get(connection, memory)
+        found = get_memory(connection, memory)
         number = found.head_number if at is None else at
         head_hash = NO_PARENT
         if at is not None or number > 0:
             head_hash = self._version(connection, found, number).chain_hash
         # The id must be known before the versions are copied, the head is right from the start.
-        new = self._insert_memory(
-            connection, new_name, head_number=number, head_hash=head_hash, origin=Origin(memory, number)
+        new = insert_memory(
+            connection,
+            new_name,
+            self._clock(),
+            head_number=number,
+            head_hash=head_hash,
+            origin=Origin(memory, number),
         )
         columns = [column for column in VersionRow.__table__.columns if column.key != "memory_id"]
         prefix = sa.select(sa.literal(new.id), *columns)
@@ -383,52 +387,13 @@ class Log:
         connection.execute(sa.insert(VersionRow).from_select(names, prefix))
         return number
 
-    def _insert_memory(
-        self,
-        connection: sa.Connection,
-        name: str,
-        *,
-        head_number: int = 0,
-        head_hash: str = NO_PARENT,
-        origin: Origin | None = None,
-    ) -> "_Memory":
-        values = {
-            "name": name,
-            "created_at": self._clock().astimezone(UTC),
-            "head_number": head_number,
-            "head_hash": head_hash,
-            "origin_name": origin.memory if origin else None,
-            "origin_version": origin.version if origin else None,
-        }
-        result = connection.execute(sa.insert(MemoryRow).values(values).returning(MemoryRow.id))
-        return _Memory(result.scalar_one(), name, head_number, head_hash, None, None)
-
-    def _find(self, connection: sa.Connection, memory: str, *, lock: bool = False) -> "_Memory | None":
-        query = sa.select(*(getattr(MemoryRow, field) for field in _Memory._fields))
-        query = query.where(MemoryRow.name == memory)
-        row = connection.execute(query.with_for_update() if lock else query).first()
-        return None if row is None else _Memory(*row)
-
-    def _get(self, connection: sa.Connection, memory: str) -> "_Memory":
-        found = self._find(connection, memory)
-        if found is None:
-            raise _not_found(memory)
-        return found
-
-    def _version(self, connection: sa.Connection, found: "_Memory", number: int) -> Version:
-        self._check_number(found, number)
+    def _version(self, connection: sa.Connection, found: FoundMemory, number: int) -> Version:
+        check_number(found, number)
         query = sa.select(*VERSION_COLUMNS)
         row = connection.execute(query.where(VersionRow.memory_id == found.id, VersionRow.number == number)).first()
         if row is None:
             raise IntegrityError(f"Memory {found.name!r}: version {number} is missing from the log.")
         return to_version(found.name, row)
-
-    def _check_number(self, found: "_Memory", number: int) -> None:
-        if not isinstance(number, int) or isinstance(number, bool):
-            raise InvalidInput(f"A version's number is an int, got {number!r}.")
-        if not 1 <= number <= found.head_number:
-            has = f"has versions 1 to {found.head_number}" if found.head_number else "is empty"
-            raise VersionNotFound(f"Memory {found.name!r} has no version {number}: it {has}.")
 
 
 class _Entry(NamedTuple):
@@ -440,18 +405,3 @@ class _Entry(NamedTuple):
     metadata: dict[str, Any] | None
     idempotency_key: str | None
     expected_version: int | None
-
-
-class _Memory(NamedTuple):
-    """A memory's row, as a transaction saw it."""
-
-    id: int
-    name: str
-    head_number: int
-    head_hash: str
-    origin_name: str | None
-    origin_version: int | None
-
-
-def _not_found(memory: str) -> MemoryNotFound:
-    return MemoryNotFound(f"There is no memory named {memory!r} in this database.")

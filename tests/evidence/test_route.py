@@ -1,5 +1,6 @@
 """The router is METHOD's formula, literally; the index grows without being rebuilt."""
 
+import itertools
 import math
 import random
 import re
@@ -62,7 +63,7 @@ def test_an_extended_index_equals_a_rebuilt_one(texts, cuts, query):
     every = units(texts)
     bounds = [0, *sorted(min(cut, len(every)) for cut in cuts), len(every)]
     grown = UnitIndex()
-    for start, stop in zip(bounds, bounds[1:], strict=False):
+    for start, stop in itertools.pairwise(bounds):
         grown = grown.extended(every[start:stop])
     rebuilt = UnitIndex(every)
     assert list(grown) == list(rebuilt) == every

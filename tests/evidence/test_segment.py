@@ -1,5 +1,6 @@
 """Segments rebuild the text, respect the budget, and are cut where it hurts least."""
 
+import itertools
 import time
 
 import pytest
@@ -43,7 +44,7 @@ def test_spans_join_to_the_text_and_respect_the_budget(count, text, budget):
     spans = segment(text, budget_tokens=budget, count_tokens=count)
     assert "".join(text[s.start : s.end] for s in spans) == text
     assert all(s.start < s.end for s in spans)
-    assert all(a.end == b.start for a, b in zip(spans, spans[1:], strict=False))
+    assert all(a.end == b.start for a, b in itertools.pairwise(spans))
     for span in spans:
         piece = text[span.start : span.end]
         alone = all(_continues(piece, i) for i in range(1, len(piece)))

@@ -8,10 +8,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from plume_memory.errors import MemoryExists
+from plume_memory.errors import MemoryExists, VersionConflict
 from plume_memory.store.database import Database
 from plume_memory.store.log import Log
 
@@ -33,25 +34,13 @@ def start_writer(url: str, name: str, count: int) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
-def run_threads(work: Callable[[int], None], number: int) -> None:
-    failures: list[BaseException] = []
-
-    def guarded(index: int) -> None:
-        try:
-            work(index)
-        except Exception as err:
-            failures.append(err)
-
-    threads = [threading.Thread(target=guarded, args=(i,)) for i in range(number)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
+def run_threads(work: Callable[[int], object], number: int) -> None:
+    with ThreadPoolExecutor(number) as pool:
+        list(pool.map(work, range(number)))
 
 
 def test_threads_lose_nothing(log: Log):
-    run_threads(lambda i: [log.append("alice", f"{i} {j}") for j in range(25)] and None, 8)
+    run_threads(lambda i: [log.append("alice", f"{i} {j}") for j in range(25)], 8)
     found = log.versions("alice")
     assert [version.number for version in found] == list(range(1, 201))
     assert {version.text for version in found} == {f"{i} {j}" for i in range(8) for j in range(25)}
@@ -66,8 +55,6 @@ def test_threads_with_one_key_make_one_version(log: Log):
 
 
 def test_of_threads_that_expect_the_same_head_one_wins(log: Log):
-    from plume_memory.errors import VersionConflict
-
     log.append("alice", "x")
     outcomes = []
 

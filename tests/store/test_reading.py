@@ -82,7 +82,7 @@ def test_nothing_is_appended_to_a_log_whose_tail_was_cut(filled: Log, tmp_path: 
     with pytest.raises(IntegrityError, match="version 7, is missing"):
         filled.append("alice", "text 8")
     for call in (lambda: filled.head("alice"), lambda: filled.history("alice")):
-        with pytest.raises(IntegrityError, match="missing|are there"):
+        with pytest.raises(IntegrityError, match=r"missing|are there"):
             call()
 
 
@@ -112,7 +112,7 @@ def test_texts_that_a_rollback_took_back_are_not_read(log: Log, database: Databa
     sa.event.listen(engine, "after_cursor_execute", lambda *event: read.append(event[2]))
     history = log.history("alice")
     assert [transition.version for transition in history.transitions] == [1]
-    assert len(read) <= 3
+    assert len([statement for statement in read if statement.startswith("SELECT")]) == 3
 
 
 def fill(log: Log, database: Database, count: int, *, rollback_every: int | None) -> None:
