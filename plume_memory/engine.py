@@ -39,8 +39,16 @@ Progress = Callable[[str, int, int], None]
 
 Stored = TypeVar("Stored", LoraFactors, KVPrefix)
 
-DISTILLED_SETTINGS = MethodSettings(unit_tokens=192)
-"""Defaults for a model without a hypernetwork: one adapter per unit, so units as large as one adapter holds."""
+RECENT = 64
+"""Adapters and prefixes kept in this process, beside the artifacts."""
+
+DISTILLED_SETTINGS = MethodSettings(alpha=0.3, beta=0.5, delta=0.4, unit_tokens=192)
+"""Defaults for a model without a hypernetwork, where every unit is an adapter trained alone at full strength.
+
+Measured on SmolLM2-135M (bench/compose.py, 6 records, 36 questions; recall fused): the paper's α = 1,
+β = 0.75 overshoot, 0.39; 0.5/0.5 gives 0.45, 0.4/0.5 0.51, 0.3/0.5 0.56. δ = 0.4 routes half as well again
+as 0.5 on chains of short updates and nearly as well on full rewrites (bench/routing_sweep.py).
+"""
 
 
 class Cache(Protocol):
@@ -92,6 +100,7 @@ class Engine:
         self.parameterizer = parameterizer
         self.decoder = FusedDecoder(base)
         self._recent: OrderedDict[str, LoraFactors | KVPrefix] = OrderedDict()
+        self._making: dict[str, threading.Lock] = {}
         self._recent_lock = threading.Lock()
 
     @classmethod
@@ -255,15 +264,19 @@ class Engine:
         """
         key = f"{cache.place}#{key}"
         with self._recent_lock:
-            if key in self._recent:
-                self._recent.move_to_end(key)
-                return self._recent[key]  # type: ignore[return-value]
-        made = make()
-        with self._recent_lock:
-            self._recent[key] = made
-            while len(self._recent) > 64:
-                self._recent.popitem(last=False)
-        return made
+            making = self._making.setdefault(key, threading.Lock())
+        with making:  # a second thread waits for the first instead of deriving the same text again
+            with self._recent_lock:
+                if key in self._recent:
+                    self._recent.move_to_end(key)
+                    return self._recent[key]  # type: ignore[return-value]
+            made = make()
+            with self._recent_lock:
+                self._recent[key] = made
+                self._making.pop(key, None)
+                while len(self._recent) > RECENT:
+                    self._recent.popitem(last=False)
+            return made
 
     # --- question → decode ----------------------------------------------------------------------
 

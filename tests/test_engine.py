@@ -1,6 +1,7 @@
 """The engine over a real Doc-to-LoRA network (the golden checkpoints), and how histories are cut."""
 
 import os
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -72,7 +73,7 @@ def test_both_chunkings_agree_up_to_one_chunk_and_append_only_keeps_closed_windo
     assert near_equal.windows(transitions[:1]) == append_only.windows(transitions[:1])
     grown = [append_only.windows(transitions[:n]) for n in range(1, 5)]
     assert len(grown[-1]) > 1
-    for earlier, later in zip(grown, grown[1:], strict=False):
+    for earlier, later in pairwise(grown):
         assert later[: len(earlier) - 1] == earlier[:-1], "a closed window never changes"
     assert "\n".join(f"{NOTICE}\n{w}" for w in grown[-1]) == "\n".join(f"{NOTICE}\n{t.text}" for t in transitions), (
         "the windows hold every transition once, in order"

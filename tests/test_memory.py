@@ -334,6 +334,20 @@ def test_the_global_adapter_is_the_methods_matrix(tmp_path: Path, additive: bool
     torch.testing.assert_close(found.delta("mlp.down_proj", 1), full + 0.75 * (full - old), atol=1e-5, rtol=1e-5)
 
 
+def test_threads_that_need_the_same_factors_derive_them_once(tmp_path: Path) -> None:
+    engine = tiny_engine()
+    assert isinstance(engine.parameterizer, HashParameterizer)
+    with opened(tmp_path, engine=engine) as memory:
+        memory.update("Alice lives in Bern.", derive=False)
+        threads = [threading.Thread(target=memory.ask, args=(QUESTION,)) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    assert engine.parameterizer.calls == ["Alice lives in Bern."]
+
+
 def test_a_crash_between_append_and_derivation_loses_nothing(tmp_path: Path) -> None:
     with opened(tmp_path) as memory:
         memory.update("Alice lives in Bern.", derive=False)

@@ -39,6 +39,8 @@ class DecodeSettings:
     tau: float = 0.3
     stop: tuple[str, ...] = ()
     """The answer ends before the first of these texts."""
+    stop_ids: frozenset[int] = frozenset()
+    """The answer ends at one of these ids, beside the model's own."""
     top_candidates: int = 0
     """Keep this many candidates of both streams per token in the trace."""
 
@@ -183,7 +185,7 @@ class FusedDecoder:
         last: bool,
     ) -> Step:
         reason: FinishReason | None = None
-        if token in self._base.stop_ids:
+        if token in self._base.stop_ids or token in settings.stop_ids:
             piece, reason = text.finish(), "stop"
         else:
             piece = text.add(token)

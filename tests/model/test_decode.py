@@ -189,6 +189,19 @@ def test_a_stop_string_split_over_tokens_ends_the_answer_before_it(tiny_llama: B
     assert stopped.finish_reason == "stop"
 
 
+def test_a_stop_id_ends_the_answer_before_it(tiny_llama: BaseModel) -> None:
+    query = queries(tiny_llama)[0]
+    free = FusedDecoder(tiny_llama).decode([query], SETTINGS)[0]
+    stop = ids(free)[3]
+
+    settings = DecodeSettings(max_new_tokens=20, stop_ids=frozenset({stop}))
+    stopped = FusedDecoder(tiny_llama).decode([query], settings)[0]
+
+    assert ids(stopped) == ids(free)[: ids(free).index(stop) + 1]
+    assert free.text.startswith(stopped.text)
+    assert stopped.finish_reason == "stop"
+
+
 def test_max_new_tokens_ends_the_answer_with_length(tiny_llama: BaseModel) -> None:
     answer = FusedDecoder(tiny_llama).decode([queries(tiny_llama)[0]], DecodeSettings(max_new_tokens=3))[0]
 
