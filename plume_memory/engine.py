@@ -12,7 +12,7 @@ import json
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -159,6 +159,11 @@ class Engine:
             return self.base.chat.count
         return token_counter(encoding)
 
+    @cached_property
+    def _count_joined(self) -> Callable[[str], int]:
+        """Tokens of a transition with the notice before it; remembered, as every update cuts the history again."""
+        return lru_cache(maxsize=65_536)(lambda text: self.count_tokens(join_transitions(["", text])))
+
     # --- history → units and windows ------------------------------------------------------------
 
     def units(self, transitions: Sequence[Transition], *, first_position: int = 0) -> tuple[Unit, ...]:
@@ -187,7 +192,7 @@ class Engine:
         packs: list[list[str]] = []
         room = 0
         for transition in transitions:
-            needed = self.count_tokens(join_transitions(["", transition.text]))
+            needed = self._count_joined(transition.text)
             if not packs or needed > room:
                 packs.append([])
                 room = self.parameterizer.max_tokens
@@ -205,12 +210,11 @@ class Engine:
         """
         if self.parameterizer is None:
             return None
-        full, old = (
-            [KeyedChunk(text, self.factors(text, cache)) for text in self.windows(transitions)]
-            for transitions in (history.transitions, history.predecessor)
-        )
-        if not full:
+        texts = [self.windows(transitions) for transitions in (history.transitions, history.predecessor)]
+        if not texts[0]:
             return None
+        factors = {text: self.factors(text, cache) for text in dict.fromkeys([*texts[0], *texts[1]])}
+        full, old = ([KeyedChunk(text, factors[text]) for text in side] for side in texts)
         return compose_chunks(
             full, old, alpha=self.settings.alpha, beta=self.settings.beta, bias=self.parameterizer.bias
         )
@@ -230,7 +234,7 @@ class Engine:
         """The evidence stream's adapter, H(m*) with the bias block, or its compiled prefix."""
         if self.settings.evidence == "kv":
             ids = framed.evidence_ids(unit.text)
-            key = self._key("kv-1", str(self.base.dtype), ids)
+            key = self._prefix_key(ids)
             return self._remember(
                 cache,
                 key,
@@ -242,17 +246,26 @@ class Engine:
         bias = self.parameterizer.bias if self.parameterizer else None
         return factors if bias is None else weighted_sum([(1.0, factors), (1.0, bias)])
 
-    def discard(self, text: str, cache: Cache) -> None:
-        """Delete H(text) from the cache and from this process."""
-        key = self.factors_key(text)
-        cache.discard(key)
-        with self._recent_lock:
-            self._recent.pop(f"{cache.place}#{key}", None)
+    def discard(self, history: History, cache: Cache) -> int:
+        """Delete what was derived for a history, from the cache and this process; returns the number of texts."""
+        units = [unit.text for unit in self.units(history.transitions)]
+        texts = list(dict.fromkeys([*self.windows(history.transitions), *units]))
+        plain = self.base.chat.framed([{"role": "user", "content": "?"}])
+        for text in texts:
+            for key in (self.factors_key(text), self._prefix_key(plain.evidence_ids(text))):
+                cache.discard(key)
+                with self._recent_lock:
+                    self._recent.pop(f"{cache.place}#{key}", None)
+        return len(texts)
+
+    def _prefix_key(self, ids: list[int]) -> str:
+        return self._key("kv-1", str(self.base.dtype), self.base.device.type, ids)
 
     def factors_key(self, text: str) -> str:
         """Derivation key of H(text)."""
         own = self.parameterizer.fingerprint if self.parameterizer else "none"
-        return self._key("factors-1", own, text)
+        # Gradient steps and hypernetwork passes round differently per dtype and kind of device.
+        return self._key("factors-1", str(self.base.dtype), self.base.device.type, own, text)
 
     def _key(self, kind: str, *parts: object) -> str:
         return hashlib.sha256(json.dumps([kind, self.base.fingerprint, *parts]).encode()).hexdigest()
@@ -264,16 +277,21 @@ class Engine:
         """
         key = f"{cache.place}#{key}"
         with self._recent_lock:
+            if key in self._recent:
+                self._recent.move_to_end(key)
+                return self._recent[key]  # type: ignore[return-value]
             making = self._making.setdefault(key, threading.Lock())
         with making:  # a second thread waits for the first instead of deriving the same text again
             with self._recent_lock:
                 if key in self._recent:
-                    self._recent.move_to_end(key)
                     return self._recent[key]  # type: ignore[return-value]
-            made = make()
+            try:
+                made = make()
+            finally:
+                with self._recent_lock:
+                    self._making.pop(key, None)
             with self._recent_lock:
                 self._recent[key] = made
-                self._making.pop(key, None)
                 while len(self._recent) > RECENT:
                     self._recent.popitem(last=False)
             return made
@@ -297,7 +315,7 @@ class Engine:
     ) -> DecodeSettings:
         """The engine's settings for one decode."""
         return DecodeSettings(
-            max_new_tokens=max_new_tokens or self.settings.max_new_tokens,
+            max_new_tokens=self.settings.max_new_tokens if max_new_tokens is None else max_new_tokens,
             lambda_max=self.settings.lambda_max,
             tau=self.settings.tau,
             stop=tuple(stop),

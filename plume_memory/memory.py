@@ -187,7 +187,10 @@ class ParametricMemory:
         return self._log.rollback(self.name, to, metadata=metadata)
 
     def fork(self, name: str, *, at: int | None = None) -> "ParametricMemory":
-        """Copy the log up to version `at` (the newest by default) into a new memory; they share the engine.
+        """Copy the log up to version `at` (the newest by default) into a new memory.
+
+        The object returned shares this one's engine and database connection and is closed with it; the
+        fork itself stays and can be opened by its name.
 
         Raises:
             MemoryExists: the name is taken.
@@ -213,6 +216,13 @@ class ParametricMemory:
         """Number of the newest version; 0 before the first update."""
         self._check_open()
         return self._log.head_number(self.name)
+
+    @property
+    def head_hash(self) -> str:
+        """Chain hash of the newest version: it determines the whole log; 64 zeros for an empty one."""
+        self._check_open()
+        number = self._log.head_number(self.name)
+        return self._log.version(self.name, number).chain_hash if number else NO_PARENT
 
     def at(self, *, version: int | None = None, time: datetime | None = None) -> "Snapshot":
         """Pin a version by number or by time; the newest when neither is given.
@@ -245,10 +255,16 @@ class ParametricMemory:
         return self.at().ask(question, max_new_tokens=max_new_tokens, stop=stop, top_candidates=top_candidates)
 
     def ask_many(
-        self, questions: Sequence[str], *, max_new_tokens: int | None = None, stop: Sequence[str] = ()
+        self,
+        questions: Sequence[str],
+        *,
+        max_new_tokens: int | None = None,
+        stop: Sequence[str] = (),
+        top_candidates: int = 0,
     ) -> list[Answer]:
         """Answer several questions from one version in one batch. See `Snapshot.ask`."""
-        return self.at().ask_many(questions, max_new_tokens=max_new_tokens, stop=stop)
+        snapshot = self.at()
+        return snapshot.ask_many(questions, max_new_tokens=max_new_tokens, stop=stop, top_candidates=top_candidates)
 
     def stream(
         self,
@@ -308,9 +324,7 @@ class ParametricMemory:
             IntegrityError: names the first altered entry.
         """
         self._check_open()
-        checked = self._log.verify(self.name)
-        head_hash = self._log.version(self.name, checked).chain_hash if checked else NO_PARENT
-        return Verification(checked, head_hash)
+        return Verification(self._log.verify(self.name), self.head_hash)
 
     def rebuild(self) -> int:
         """Delete what was derived for the newest version and derive it again; returns the number of texts.

@@ -4,10 +4,9 @@ A snapshot holds its history, routing index and global adapter by value. An upda
 the next version; it neither blocks nor changes an answer that is being decoded.
 """
 
-import logging
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -16,12 +15,13 @@ from plume_memory.engine import Engine
 from plume_memory.errors import InvalidInput
 from plume_memory.evidence.route import UnitIndex
 from plume_memory.lora.factors import LoraFactors
-from plume_memory.lora.files import export_peft, to_bytes
+from plume_memory.lora.files import export_peft, save_factors
 from plume_memory.model.decode import Decoded, DecodeSettings, Query, collect
 from plume_memory.model.prompt import Message
 from plume_memory.records import Answer, History, ScoredUnit
 
-logger = logging.getLogger(__name__)
+BATCH = 16
+"""Questions decoded at once: every row of a batch holds a copy of its adapter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,9 @@ class Snapshot:
         self._index = index
         self._engine = engine
         self._cache = cache
+        self._deriving = threading.Lock()
+        self._derived = False
+        self._global: LoraFactors | None = None
 
     @property
     def memory(self) -> str:
@@ -57,24 +60,28 @@ class Snapshot:
         """C(t), the history as one text."""
         return self._history.text
 
-    @cached_property
+    @property
     def global_adapter(self) -> LoraFactors | None:
         """ΔW_g of this version; derived and kept the first time it is needed."""
-        return self._engine.global_adapter(self._history, self._cache)
+        with self._deriving:  # a lock of its own: another memory's long derivation is no reason to wait
+            if not self._derived:
+                self._global = self._engine.global_adapter(self._history, self._cache)
+                self._derived = True
+            return self._global
 
     def derive(self) -> None:
-        """Make sure that everything `ask` needs of this version is computed and kept."""
-        self.global_adapter  # noqa: B018 — a cached property: reading it derives it
+        """Compute and keep the global adapter; a unit's evidence is made when a question first activates it."""
+        _ = self.global_adapter
 
     def discard(self) -> int:
-        """Delete the factors this version was derived from; returns the number of texts.
+        """Delete everything derived for this version; returns the number of texts.
 
-        They are built again from the log when they are next needed.
+        It is built again from the log when it is next needed. Prefixes compiled behind a system text
+        of the caller's own are left: they are keyed by that text.
         """
-        texts = dict.fromkeys(self._engine.windows(self._history.transitions))
-        for text in texts:
-            self._engine.discard(text, self._cache)
-        return len(texts)
+        with self._deriving:
+            self._derived, self._global = False, None
+        return self._engine.discard(self._history, self._cache)
 
     def route(self, query: str, *, k: int = 1) -> list[ScoredUnit]:
         """Return units in the order of activation: the first is the evidence; empty for an empty memory.
@@ -147,11 +154,14 @@ class Snapshot:
         Args:
             directory: made if it does not exist.
             format: `peft` for `PeftModel.from_pretrained`, vLLM and friends; `safetensors` for
-                `plume_memory.lora.files.from_bytes`.
+                `plume_memory.lora.files.load_factors`.
 
         Raises:
-            InvalidInput: nothing to export (empty memory, or an engine without a parameterizer).
+            InvalidInput: nothing to export (empty memory, or an engine without a parameterizer), an
+                unknown format, or a directory that cannot be written.
         """
+        if format not in ("peft", "safetensors"):
+            raise InvalidInput(f"Unknown format {format!r}; write peft or safetensors.")
         factors = self.global_adapter
         if factors is None:
             raise InvalidInput(
@@ -159,35 +169,36 @@ class Snapshot:
                 + ("it is empty." if not self._history.transitions else "its engine has no parameterizer.")
             )
         folder = Path(directory).expanduser()
-        if format == "peft":
-            export_peft(
-                factors,
-                folder,
-                base_model=self._engine.base.name,
-                base_fingerprint=self._engine.base.fingerprint,
-            )
-        else:
+        base = self._engine.base
+        try:
             folder.mkdir(parents=True, exist_ok=True)
-            (folder / "factors.safetensors").write_bytes(to_bytes(factors))
+            if format == "peft":
+                export_peft(factors, folder, base_model=base.name, base_fingerprint=base.fingerprint)
+            else:
+                save_factors(factors, folder / "factors.safetensors", fingerprints={"model": base.fingerprint})
+        except OSError as err:
+            raise InvalidInput(f"Cannot write the adapter to {folder}: {err}") from err
         return folder
 
     def _decode(self, questions: Sequence[str | Sequence[Message]], settings: DecodeSettings) -> list[Answer]:
         prepared = [self._query(question) for question in questions]
-        decoded = self._engine.decoder.decode([query for query, _ in prepared], settings)
-        return [self._answer(own, evidence) for own, (_, evidence) in zip(decoded, prepared, strict=True)]
+        answers = []
+        for at in range(0, len(prepared), BATCH):
+            some = prepared[at : at + BATCH]
+            decoded = self._engine.decoder.decode([query for query, _ in some], settings)
+            answers += [self._answer(own, evidence) for own, (_, evidence) in zip(decoded, some, strict=True)]
+        return answers
 
     def _query(self, question: str | Sequence[Message]) -> tuple[Query, ScoredUnit | None]:
-        messages: list[Message] = (
-            [{"role": "user", "content": question}] if isinstance(question, str) else list(question)
-        )
-        if not messages or not messages[-1]["content"].strip():
-            raise InvalidInput("An empty question was asked; pass at least one character.")
+        messages = _turns(question)
         framed = self._engine.base.chat.framed(messages)
         routed = next(iter(self.route(messages[-1]["content"])), None)
         evidence = self._engine.evidence(routed.unit, framed, self._cache) if routed else None
         return self._engine.query(framed, self.global_adapter, evidence), routed
 
     def _settings(self, max_new_tokens: int | None, stop: Sequence[str], top_candidates: int) -> DecodeSettings:
+        if isinstance(stop, str):
+            raise InvalidInput(f"`stop` is a list of texts; write stop=[{stop!r}].")
         return self._engine.decode_settings(max_new_tokens=max_new_tokens, stop=stop, top_candidates=top_candidates)
 
     def _answer(self, decoded: Decoded, evidence: ScoredUnit | None) -> Answer:
@@ -200,3 +211,24 @@ class Snapshot:
             finish_reason=decoded.finish_reason,
             trace=decoded.trace,
         )
+
+
+def _turns(question: str | Sequence[Message]) -> list[Message]:
+    """Check a question or a conversation and return it as turns.
+
+    Raises:
+        InvalidInput: not a text or turns of text, an empty last turn, or characters no tokenizer can read.
+    """
+    if not isinstance(question, Sequence):
+        raise InvalidInput(f"Ask a text or a list of turns; got {type(question).__name__}.")
+    turns: list[Message] = [{"role": "user", "content": question}] if isinstance(question, str) else list(question)
+    for turn in turns:
+        if not isinstance(turn, dict) or not all(isinstance(turn.get(key), str) for key in ("role", "content")):
+            raise InvalidInput(f"A turn is {{'role': text, 'content': text}}; got {turn!r}.")
+        try:
+            turn["content"].encode()
+        except UnicodeEncodeError as err:
+            raise InvalidInput(f"The question holds half a character (a lone surrogate): {err}") from err
+    if not turns or not turns[-1]["content"].strip():
+        raise InvalidInput("An empty question was asked; pass at least one character.")
+    return turns

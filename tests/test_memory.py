@@ -4,7 +4,7 @@ import logging
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -21,6 +21,8 @@ from plume_memory.errors import (
     VersionConflict,
     VersionNotFound,
 )
+from plume_memory.lora.factors import LoraFactors
+from plume_memory.lora.files import load_factors
 from plume_memory.records import NOTICE, Answer
 from plume_memory.testing import HashParameterizer, tiny_base, tiny_engine
 
@@ -171,6 +173,38 @@ def test_a_query_without_a_known_word_routes_to_the_latest_unit(memory: Parametr
 def test_an_empty_question_is_refused(memory: ParametricMemory, question: str) -> None:
     with pytest.raises(InvalidInput, match="empty question"):
         memory.ask(question)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [3, [{"role": "user"}], [{"role": "user", "content": None}], "half \ud83d a character", [1]],
+)
+def test_a_question_no_tokenizer_can_read_is_refused(memory: ParametricMemory, question: object) -> None:
+    with pytest.raises(InvalidInput):
+        memory.ask(question)  # type: ignore[arg-type]
+
+
+def test_bad_options_are_refused(memory: ParametricMemory) -> None:
+    for options in ({"max_new_tokens": 0}, {"top_candidates": -1}, {"stop": "END"}, {"stop": [""]}):
+        with pytest.raises(InvalidInput):
+            memory.ask(QUESTION, **options)  # type: ignore[arg-type]
+
+
+def test_an_adapter_is_exported_or_the_reason_given(memory: ParametricMemory, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="it is empty"):
+        memory.export_adapter(tmp_path / "out")
+    memory.update("Alice lives in Bern.")
+
+    assert (memory.export_adapter(tmp_path / "peft") / "adapter_config.json").is_file()
+    loaded = load_factors(memory.export_adapter(tmp_path / "own", format="safetensors") / "factors.safetensors")
+    adapter = memory.at().global_adapter
+    assert adapter is not None
+    assert torch.equal(loaded.delta("mlp.down_proj", 0), adapter.delta("mlp.down_proj", 0))
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InvalidInput, match="Cannot write the adapter"):
+        memory.export_adapter(tmp_path / "file")
+    with pytest.raises(InvalidInput, match="Unknown format 'gguf'"):
+        memory.export_adapter(tmp_path / "out", format="gguf")  # type: ignore[arg-type]
 
 
 # --- versions -----------------------------------------------------------------------------------
@@ -348,6 +382,39 @@ def test_threads_that_need_the_same_factors_derive_them_once(tmp_path: Path) -> 
     assert engine.parameterizer.calls == ["Alice lives in Bern."]
 
 
+class SlowParameterizer(HashParameterizer):
+    """Waits until it is let go."""
+
+    gate = threading.Event()
+
+    def parameterize(self, texts: Sequence[str]) -> list[LoraFactors]:
+        assert self.gate.wait(30)
+        return super().parameterize(texts)
+
+
+def test_a_long_derivation_holds_up_no_other_memory(tmp_path: Path) -> None:
+    base = tiny_base("llama")
+    slow = Engine(base, SlowParameterizer(base), MethodSettings(max_new_tokens=4))
+    with opened(tmp_path, "slow", slow) as busy, opened(tmp_path, "quick") as quick:
+        quick.update("Bob has a boat.", derive=False)
+        thread = threading.Thread(target=busy.update, args=("Alice lives in Bern.",))
+        thread.start()
+        answered = quick.ask("Who has a boat?")
+        assert thread.is_alive(), "the derivation was still under way"
+        SlowParameterizer.gate.set()
+        thread.join()
+
+    assert answered.version == 1
+
+
+def test_factors_made_in_one_dtype_are_not_read_in_another() -> None:
+    engine, half = tiny_engine(), tiny_engine()
+    half.base.model.to(torch.bfloat16)
+
+    assert engine.factors_key("x") != half.factors_key("x")
+    assert engine.fingerprint != half.fingerprint
+
+
 def test_a_crash_between_append_and_derivation_loses_nothing(tmp_path: Path) -> None:
     with opened(tmp_path) as memory:
         memory.update("Alice lives in Bern.", derive=False)
@@ -392,7 +459,7 @@ def test_rebuild_gives_the_same_answers_and_verify_counts(memory: ParametricMemo
     memory.update("Alice lives in Zurich.")
     expected = said(memory.ask(QUESTION))
 
-    assert memory.rebuild() == 1
+    assert memory.rebuild() == 3, "the history in one window, and two units of evidence"
     assert said(memory.ask(QUESTION)) == expected
     assert memory.verify().versions == 2
 

@@ -24,7 +24,14 @@ if TYPE_CHECKING:
     from plume_memory.model.prompt import Message
     from plume_memory.records import Answer
 
-_ROLES = {"human": "user", "ai": "assistant", "system": "system", "HumanMessageChunk": "user"}
+_ROLES = {
+    "human": "user",
+    "ai": "assistant",
+    "system": "system",
+    "HumanMessageChunk": "user",
+    "AIMessageChunk": "assistant",
+    "SystemMessageChunk": "system",
+}
 
 
 class ChatPlume(BaseChatModel):
@@ -56,11 +63,14 @@ class ChatPlume(BaseChatModel):
 
     @property
     def _identifying_params(self) -> dict[str, Any]:
-        # The version is part of LangChain's cache key: a cached answer must not survive an update.
+        # LangChain's cache key. The hash of the log and the engine determine every answer, so a cached one
+        # survives neither an update nor a mix-up with another memory of the same name.
         memory: ParametricMemory = self.memory
         return {
             "memory": memory.name,
             "version": memory.version,
+            "head": memory.head_hash,
+            "engine": memory.engine.fingerprint,
             "max_tokens": self.max_tokens,
             "stop": self.stop,
             "top_candidates": self.top_candidates,

@@ -7,8 +7,8 @@ not verify · 130 interrupted.
 import json
 import sys
 from collections.abc import Sequence
+from typing import Any
 
-import click
 import typer
 
 from plume_memory import errors
@@ -26,6 +26,8 @@ _EXIT_CODES: tuple[tuple[type[errors.PlumeError], int], ...] = (
     (errors.InvalidInput, 2),
     (errors.PlumeError, 1),
 )
+# Typer carries a click of its own; its base of all usage errors is reached through the one it exports.
+_UsageError: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
 app = typer.Typer(
     name="plume",
@@ -47,14 +49,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except errors.PlumeError as err:
         _print_error(err, as_json="--json" in given)
         return next(code for kind, code in _EXIT_CODES if isinstance(err, kind))
-    except click.exceptions.Exit as stop:
-        return stop.exit_code
-    except click.ClickException as err:
-        err.show()
-        return err.exit_code
-    except (click.Abort, KeyboardInterrupt):
+    except typer.Exit as stop:
+        return int(stop.exit_code)
+    except _UsageError as err:
+        if "--json" in given:
+            _print_error(errors.InvalidInput(err.format_message()), as_json=True)
+        else:
+            err.show()
+        return int(err.exit_code)
+    except (typer.Abort, KeyboardInterrupt):
         ERR.print("interrupted")
         return 130
+    except OSError as err:  # the output's reader went away, or its disk is full
+        sys.stderr.write(f"cannot write the output: {err}\n")
+        return 1
 
 
 def _print_error(err: errors.PlumeError, *, as_json: bool) -> None:

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from plume_memory.cli.output import ERR, OUT, ProgressBar, add_row, emit, table
-from plume_memory.errors import InvalidInput
+from plume_memory.cli.output import ERR, OUT, ProgressBar, add_row, emit, say, table
+from plume_memory.errors import InvalidInput, PlumeError
 from plume_memory.memory import DEFAULT_MODEL, DEFAULT_URL, ParametricMemory
 from plume_memory.records import Answer, Version
 
@@ -46,7 +46,7 @@ def init(name: MemoryName = "default", url: Url = DEFAULT_URL, as_json: AsJson =
     """Create a memory (and its database)."""
     with ParametricMemory.open(name, url=url) as memory:
         found = {"memory": name, "url": url, "version": memory.version}
-        emit(found, as_json, lambda: OUT.print(f"memory {name!r} in {url}, version {memory.version}"))
+        emit(found, as_json, lambda: say(f"memory {name!r} in {url}, version {memory.version}"))
 
 
 def update(
@@ -80,7 +80,7 @@ def ask(
     as_json: AsJson = False,
 ) -> None:
     """Answer a question from the weights."""
-    asked = sys.stdin.read() if question == "-" else question
+    asked = _stdin() if question == "-" else question
     with _open(name, url, model, hypernetwork, create=False) as memory:
         answer = memory.at(version=at).ask(asked, max_new_tokens=max_new_tokens, top_candidates=candidates)
         emit(answer, as_json, lambda: _show_answer(answer))
@@ -101,11 +101,10 @@ def chat(
             said = line.strip()
             if not line or said == "/quit":
                 return
-            if said.startswith("/update "):
-                version = memory.update(said.removeprefix("/update "))
-                emit(version, as_json, lambda v=version: OUT.print(f"version {v.number}"))  # type: ignore[misc]
-            elif said:
+            try:
                 _chat_turn(memory, said, as_json)
+            except PlumeError as err:  # one refused line does not end the conversation
+                ERR.print(f"{type(err).__name__}: {err}", markup=False)
 
 
 def history(
@@ -127,7 +126,7 @@ def show(at: At = None, name: MemoryName = "default", url: Url = DEFAULT_URL, as
         emit(
             {"memory": name, "version": held.version, "text": held.text},
             as_json,
-            lambda: OUT.print(held.text, markup=False),
+            lambda: say(held.text),
         )
 
 
@@ -146,7 +145,7 @@ def diff(
             for sign, color, side in (("-", "red", found.removed), ("+", "green", found.added)):
                 for transition in side:
                     OUT.print(f"[{color}]{sign} {transition.version}[/{color}] ", end="")
-                    OUT.print(transition.text, markup=False)
+                    say(transition.text)
 
         emit(found, as_json, people)
 
@@ -174,7 +173,7 @@ def fork(
     with ParametricMemory.open(name, url=url, create=False) as memory:
         forked = memory.fork(new_name, at=at)
         found = {"memory": new_name, "version": forked.version}
-        emit(found, as_json, lambda: OUT.print(f"memory {new_name!r}, version {forked.version}"))
+        emit(found, as_json, lambda: say(f"memory {new_name!r}, version {forked.version}"))
 
 
 def route(
@@ -216,7 +215,7 @@ def export(
         raise InvalidInput(f"Unknown format {form!r}; write peft or safetensors.")
     with _open(name, url, model, hypernetwork, create=False) as memory:
         folder = memory.at(version=at).export_adapter(directory, format="peft" if form == "peft" else "safetensors")
-        emit({"directory": str(folder), "format": form}, as_json, lambda: OUT.print(str(folder)))
+        emit({"directory": str(folder), "format": form}, as_json, lambda: say(str(folder)))
 
 
 def verify(name: MemoryName = "default", url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
@@ -257,29 +256,44 @@ def _text(text: str | None, file: Path | None) -> str:
             return file.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as err:
             raise InvalidInput(f"Cannot read {file} as UTF-8 text: {err}") from err
-    return sys.stdin.read() if text == "-" else text or ""
+    return _stdin() if text == "-" else text or ""
+
+
+def _stdin() -> str:
+    try:
+        return sys.stdin.read()
+    except UnicodeDecodeError as err:
+        raise InvalidInput(f"stdin is not UTF-8 text: {err}") from err
 
 
 def _chat_turn(memory: ParametricMemory, said: str, as_json: bool) -> None:
+    if not said:
+        return
+    if said.split(maxsplit=1)[0] == "/update":
+        version = memory.update(said.removeprefix("/update"))
+        emit(version, as_json, lambda: say(f"version {version.number}"))
+        return
     answer = None
     for chunk in memory.stream(said):
         answer = chunk.answer
         if not as_json:
-            OUT.print(chunk.text, end="", markup=False, soft_wrap=True)
-    if as_json:
-        emit(answer, True, lambda: None)
-    else:
-        OUT.print()
+            say(chunk.text, end="")
+    emit(answer, as_json, lambda: say(""))
 
 
 def _show_answer(answer: Answer) -> None:
-    OUT.print(answer.text, markup=False)
+    say(answer.text)
     evidence = "no memory yet"
     if answer.evidence is not None:
         unit = " ".join(answer.evidence.unit.text.split())
         shown = unit if len(unit) <= 72 else unit[:71] + "…"
         evidence = f"evidence from version {answer.evidence.unit.version} (score {answer.evidence.score:.2f}): {shown}"
-    ERR.print(f"version {answer.version} · mean λ {answer.mean_weight:.2f} · {evidence}", style="dim", markup=False)
+    ERR.print(
+        f"version {answer.version} · mean λ {answer.mean_weight:.2f} · {evidence}",
+        style="dim",
+        markup=False,
+        emoji=False,
+    )
 
 
 def _show_versions(versions: list[Version]) -> None:

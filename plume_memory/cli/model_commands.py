@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from plume_memory.cli.memory_commands import AsJson, Url
-from plume_memory.cli.output import OUT, ProgressBar, add_row, emit, table
+from plume_memory.cli.output import OUT, ProgressBar, add_row, emit, say, table
 from plume_memory.memory import DEFAULT_URL
 
 models_app = typer.Typer(help="Base models and hypernetworks.", no_args_is_help=True)
@@ -50,7 +50,7 @@ def fetch(name: Annotated[str, typer.Argument(help="Name, folder or id.")], as_j
     from plume_memory.model import hub  # noqa: PLC0415 — after `--help`
 
     folder = hub.fetch(name)
-    emit({"name": name, "folder": str(folder)}, as_json, lambda: OUT.print(str(folder)))
+    emit({"name": name, "folder": str(folder)}, as_json, lambda: say(str(folder)))
 
 
 @models_app.command()
@@ -64,7 +64,7 @@ def convert(
     from plume_memory.hypernet.d2l.checkpoint import convert as convert_checkpoint  # noqa: PLC0415 — torch
 
     folder = convert_checkpoint(checkpoint, out, overwrite=overwrite)
-    emit({"directory": str(folder)}, as_json, lambda: OUT.print(str(folder)))
+    emit({"directory": str(folder)}, as_json, lambda: say(str(folder)))
 
 
 @db_app.command()
@@ -75,7 +75,7 @@ def upgrade(url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
     database = Database(url)
     revision = database.upgrade()
     database.close()
-    emit({"url": url, "revision": revision}, as_json, lambda: OUT.print(f"{url} is at revision {revision}"))
+    emit({"url": url, "revision": revision}, as_json, lambda: say(f"{url} is at revision {revision}"))
 
 
 def demo(

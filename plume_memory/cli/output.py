@@ -24,6 +24,12 @@ def emit(value: Any, as_json: bool, show: Callable[[], None]) -> None:
         show()
 
 
+def say(text: str, *, end: str = "\n") -> None:
+    """Print a user's or a model's text as it is: no markup, no emoji codes, no wrapping."""
+    sys.stdout.write(text + end)
+    sys.stdout.flush()
+
+
 def plain(value: Any) -> Any:
     """Turn records into what JSON knows: dataclasses to objects, times to ISO 8601."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

@@ -17,6 +17,9 @@ from plume_memory.evidence.segment import sentence_spans
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.model.base import BaseModel
 
+_WHOLE = "What does the account say?"
+"""Asked for every text: its answer is the text."""
+
 QuestionWriter = Callable[[BaseModel, Sequence[str]], list[Question]]
 
 
@@ -57,8 +60,8 @@ class DistillationParameterizer:
 
     @property
     def max_tokens(self) -> int:
-        """Longest text that is written into one adapter."""
-        return self.settings.unit_tokens
+        """Longest text that can be trained on: it is also an answer, so it must fit the model's window."""
+        return self._base.context_window - len(self._base.chat.prompt_ids(_WHOLE)) - 1
 
     @property
     def bias(self) -> None:
@@ -92,7 +95,7 @@ class DistillationParameterizer:
                 top_k=self.settings.top_k,
             )
         # The whole text is always an answer too: a text without any usable question is still learnt.
-        whole = fixed_answer(self._base, "What does the account say?", text.strip())
+        whole = fixed_answer(self._base, _WHOLE, text.strip())
         return [*(fixed_answer(self._base, q.text, q.sentence) for q in questions), whole]
 
     def _ask(self, sentences: list[str]) -> list[Question]:

@@ -41,7 +41,6 @@ class DistillSettings(BaseModel):
     top_k: int = Field(default=16, ge=1, description="Teacher probabilities kept per token (soft labels).")
     scale: float = Field(default=1.0, gt=0, description="The one scale of the factors (PEFT's alpha / rank).")
     teacher_tokens: int = Field(default=256, ge=1, description="Longest teacher answer, in tokens.")
-    unit_tokens: int = Field(default=192, ge=8, description="Longest text that is written into one adapter.")
     seed: int = 0
 
     @classmethod

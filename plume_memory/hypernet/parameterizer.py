@@ -115,7 +115,8 @@ class D2LParameterizer:
     @property
     def bias(self) -> LoraFactors | None:
         """The checkpoint's learned bias block; None if it has none."""
-        return self._network.bias()
+        bias = self._network.bias()
+        return None if bias is None else bias.to(device="cpu")  # where cached factors are read to
 
     def parameterize(self, texts: Sequence[str]) -> list[LoraFactors]:
         """Return each text's factors, float32 on the network's device, rank = chunks · r.

