@@ -11,5 +11,5 @@ with ParametricMemory.open("alice", url="sqlite:///quickstart.db") as memory:
     print(answer.text)
     print(f"version {answer.version}, evidence from version {answer.evidence.unit.version}, λ {answer.mean_weight:.2f}")
 
-    print(memory.ask("What is the name of Alice's cat?").text)
+    print(memory.ask("What is the name of her cat?").text)
     print(memory.at(version=1).ask("Where does Alice Keller live?").text)

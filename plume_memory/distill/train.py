@@ -55,7 +55,6 @@ def train_factors(
     )
     entering = _entering_states(base, examples, lowest)
     draw = random.Random(settings.seed)
-    noise_generator = torch.Generator(device=base.device).manual_seed(settings.seed)
     steps = settings.epochs * -(-len(examples) // settings.batch)
     done = 0
     for _epoch in range(settings.epochs):
@@ -64,8 +63,7 @@ def train_factors(
             optimizer.param_groups[0]["lr"] = settings.learning_rate * _schedule(done, steps, settings.warm_up)
             with base.lock:
                 rows = _rows(A, B, layers, len(batch), settings.scale, base.dtype)
-                states = [_noisy(entering[i], settings.noise, noise_generator) for i in batch]
-                loss = _loss(base, [examples[i] for i in batch], states, rows, lowest)
+                loss = _loss(base, [examples[i] for i in batch], [entering[i] for i in batch], rows, lowest)
                 loss.backward()  # type: ignore[no-untyped-call,unused-ignore]
             torch.nn.utils.clip_grad_norm_([*A, *B], 1.0)
             optimizer.step()
@@ -83,15 +81,6 @@ def train_factors(
         layers,
         settings.scale,
     )
-
-
-def _noisy(state: Tensor, noise: float, generator: torch.Generator) -> Tensor:
-    """Blur the states [T, D] that a question enters with, so that its paraphrases are nearer to it."""
-    if noise == 0.0:
-        return state
-    rms = state.float().square().mean(-1, keepdim=True).sqrt()
-    drawn = torch.randn(state.shape, generator=generator, device=state.device)
-    return state + (noise * rms * drawn).to(state.dtype)
 
 
 def _schedule(done: int, steps: int, warm_up: int) -> float:
