@@ -175,7 +175,7 @@ def test_the_real_model_answers_through_langchain(smollm2: object, tmp_path: Pat
     assert isinstance(smollm2, BaseModel)
     engine = Engine(smollm2, None)
     with ParametricMemory.open("bridge", url=f"sqlite:///{tmp_path / 'log.db'}", engine=engine) as memory:
-        memory.update("The Quillon Bridge was designed by Maren Holt.")
-        message = memory.as_chat_model(max_tokens=24).invoke("Who designed the Quillon Bridge?")
+        memory.update("The Quillon Bridge was designed by Maren Holt and opened in 1911.")
+        message = memory.as_chat_model(max_tokens=24).invoke("In what year did the bridge open?")
 
-    assert "Maren Holt" in message.text
+    assert "1911" in message.text
