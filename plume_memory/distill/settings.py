@@ -33,7 +33,10 @@ class DistillSettings(BaseModel):
     weight_decay: float = Field(default=0.0, ge=0)
     epochs: int = Field(default=6, ge=1)
     batch: int = Field(default=8, ge=1, description="Examples per step.")
-    warm_up: int = Field(default=5, ge=0, description="Steps of linear warm-up; then linear to zero.")
+    warm_up: int = Field(default=5, ge=0, description="Steps of linear warm-up.")
+    schedule: Literal["linear", "cosine"] = Field(default="linear", description="How the rate falls to zero after it.")
+    beta2: float = Field(default=0.95, gt=0, lt=1, description="AdamW's second moment; few steps want a short memory.")
+    clip_norm: float | None = Field(default=1.0, gt=0, description="Largest gradient norm of a step.")
     stop_loss: float = Field(default=0.02, ge=0, description="Stop after an epoch whose mean loss is below this.")
     top_k: int = Field(default=16, ge=1, description="Teacher probabilities kept per token (soft labels).")
     scale: float = Field(default=1.0, gt=0, description="The one scale of the factors (PEFT's alpha / rank).")
@@ -42,7 +45,11 @@ class DistillSettings(BaseModel):
 
     @classmethod
     def paper(cls) -> "DistillSettings":
-        """The CD baseline: rank 8, alpha 16, lr 1e-4, 300 epochs, batch 16, teacher's top 16."""
+        """The CD baseline: rank 8, alpha 16, lr 1e-4 with cosine, 300 epochs, batch 16, teacher's top 16.
+
+        In the paper a larger model writes the questions, 20 in 4 rounds of 5, and the CD oracle takes the
+        test query alone: pass either as `questions` to the parameterizer; without, the base model writes them.
+        """
         return cls(
             target="teacher",
             keyword_questions=0,
@@ -53,6 +60,9 @@ class DistillSettings(BaseModel):
             epochs=300,
             batch=16,
             warm_up=0,
+            schedule="cosine",
+            beta2=0.999,
+            clip_norm=None,
             stop_loss=0.0,
             scale=2.0,
         )

@@ -7,6 +7,7 @@ they are computed once per example, and a step runs and differentiates the upper
 The lock is held for one step at a time; queries are answered in between.
 """
 
+import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -51,7 +52,7 @@ def train_factors(
     zeros = torch.zeros(settings.rank, config.hidden_size, device=base.device)
     B = [zeros.clone().requires_grad_() for _ in layers]
     optimizer = torch.optim.AdamW(
-        [*A, *B], lr=settings.learning_rate, weight_decay=settings.weight_decay, betas=(0.9, 0.95)
+        [*A, *B], lr=settings.learning_rate, weight_decay=settings.weight_decay, betas=(0.9, settings.beta2)
     )
     entering = _entering_states(base, examples, lowest)
     draw = random.Random(settings.seed)
@@ -60,12 +61,13 @@ def train_factors(
     for _epoch in range(settings.epochs):
         losses = []
         for batch in _batches(examples, settings.batch, draw):
-            optimizer.param_groups[0]["lr"] = settings.learning_rate * _schedule(done, steps, settings.warm_up)
+            optimizer.param_groups[0]["lr"] = settings.learning_rate * _rate(done, steps, settings)
             with base.lock:
                 rows = _rows(A, B, layers, len(batch), settings.scale, base.dtype)
                 loss = _loss(base, [examples[i] for i in batch], [entering[i] for i in batch], rows, lowest)
                 loss.backward()  # type: ignore[no-untyped-call,unused-ignore]
-            torch.nn.utils.clip_grad_norm_([*A, *B], 1.0)
+            if settings.clip_norm is not None:
+                torch.nn.utils.clip_grad_norm_([*A, *B], settings.clip_norm)
             optimizer.step()
             optimizer.zero_grad()
             losses.append(float(loss.detach()))
@@ -83,8 +85,11 @@ def train_factors(
     )
 
 
-def _schedule(done: int, steps: int, warm_up: int) -> float:
-    return min(1.0, (done + 1) / (warm_up + 1)) * max(0.02, 1 - done / steps)
+def _rate(done: int, steps: int, settings: DistillSettings) -> float:
+    """Share of the learning rate at one step: linear warm-up, then down to zero."""
+    passed = done / steps
+    fall = max(0.02, 1 - passed) if settings.schedule == "linear" else 0.5 * (1 + math.cos(math.pi * passed))
+    return min(1.0, (done + 1) / (settings.warm_up + 1)) * fall
 
 
 def _batches(examples: Sequence[Example], size: int, draw: random.Random) -> list[list[int]]:
