@@ -1,4 +1,4 @@
-"""How to weigh distilled adapters: α, β and λ_max on MUSE records, after one update.
+"""How to weigh distilled adapters: α, β, λ_max and τ on MUSE records, after one update.
 
     python bench/compose.py [--records 6] [--cache /tmp/plume-compose]
 
@@ -29,7 +29,7 @@ from plume_memory.model.streams import Row
 from plume_memory.records import Unit, join_transitions
 
 WEIGHTS = ((1.0, 0.75), (0.5, 0.5), (0.4, 0.5), (0.3, 0.5))
-LAMBDAS = (1.0, 2.0, 5.0)
+LAMBDAS = ((1.0, 0.3), (2.0, 0.3), (5.0, 0.3), (10.0, 0.05))
 DELTA = 0.4
 SCORER = RougeScorer(["rougeL"], use_stemmer=True)
 Asked = tuple[dict[str, Any], dict[str, Any]]
@@ -63,9 +63,11 @@ class Sweep:
         units = [Unit(0, 1, 0, 1, record["context_old"]), Unit(1, 2, 0, 1, record["context_update"])]
         return self.factors[record["id"]][UnitIndex(units).route(question, delta=DELTA).unit.position]
 
-    def run(self, name: str, make: Callable[[dict[str, Any], str], Query], lambda_max: float = 1.0) -> None:
+    def run(
+        self, name: str, make: Callable[[dict[str, Any], str], Query], lambda_max: float = 1.0, tau: float = 0.3
+    ) -> None:
         """Ask everything one way and print a line."""
-        settings = DecodeSettings(max_new_tokens=48, lambda_max=lambda_max)
+        settings = DecodeSettings(max_new_tokens=48, lambda_max=lambda_max, tau=tau)
         queries = [make(record, qa["question"]) for record, qa in self.asked]
         texts = []
         for at in range(0, len(queries), 16):
@@ -105,8 +107,8 @@ def main() -> None:
             return Query(Row(sweep.prompt(q), weighed[r["id"]]), Row(sweep.prompt(q), sweep.routed(r, q)))
 
         sweep.run(f"global only α={alpha} β={beta}", lambda r, q, p=plume: Query(p(r, q).global_row))
-        for lambda_max in LAMBDAS:
-            sweep.run(f"fused α={alpha} β={beta} λ_max={lambda_max}", plume, lambda_max)
+        for lambda_max, tau in LAMBDAS:
+            sweep.run(f"fused α={alpha} β={beta} λ_max={lambda_max} τ={tau}", plume, lambda_max, tau)
 
 
 if __name__ == "__main__":

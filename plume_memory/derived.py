@@ -33,7 +33,7 @@ class DerivedCache:
             try:
                 return self._artifacts.get(known.sha256)
             except ArtifactError as err:
-                logger.warning("Rebuilding a %s from the log: %s", kind, err)
+                logger.warning("Rebuilding %s from the log: %s", kind, err)
                 self._derivations.forget(key)
                 self._artifacts.delete(known.sha256)
         content = build()

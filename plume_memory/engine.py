@@ -42,12 +42,13 @@ Stored = TypeVar("Stored", LoraFactors, KVPrefix)
 RECENT = 64
 """Adapters and prefixes kept in this process, beside the artifacts."""
 
-DISTILLED_SETTINGS = MethodSettings(alpha=0.3, beta=0.5, delta=0.4, unit_tokens=192)
+DISTILLED_SETTINGS = MethodSettings(alpha=0.5, beta=0.5, lambda_max=10.0, tau=0.05, delta=0.4, unit_tokens=192)
 """Defaults for a model without a hypernetwork, where every unit is an adapter trained alone at full strength.
 
 Measured on SmolLM2-135M (bench/compose.py, 6 records, 36 questions; recall fused): the paper's α = 1,
-β = 0.75 overshoot, 0.39; 0.5/0.5 gives 0.45, 0.4/0.5 0.51, 0.3/0.5 0.56. δ = 0.4 routes half as well again
-as 0.5 on chains of short updates and nearly as well on full rewrites (bench/routing_sweep.py).
+β = 0.75, λ_max = 1, τ = 0.3 overshoot, 0.39; 0.5/0.5 gives 0.45, and 0.57 with λ_max = 10, τ = 0.05, where the
+evidence, trained on its unit alone, leads. δ = 0.4 routes a third better than 0.5 on chains of short
+updates and nearly as well on full rewrites (bench/routing_sweep.py).
 """
 
 PREFIX_SETTINGS = MethodSettings(evidence="kv", lambda_max=10.0, tau=0.05, delta=0.4)
@@ -145,6 +146,10 @@ class Engine:
             return cls(base, DistillationParameterizer(base, progress=progress), settings)
         chosen = settings or MethodSettings()
         published = source.checkpoint if source and hypernetwork == "auto" else None
+        if published is None and not Path(hypernetwork).expanduser().is_dir():
+            raise InvalidInput(
+                f"Unknown hypernetwork {hypernetwork!r}: write auto, distill, none, or a converted folder."
+            )
         d2l = load_d2l_parameterizer(base, published or Path(hypernetwork).expanduser(), chosen, cache=cache)
         return cls(base, d2l, chosen)
 
@@ -244,7 +249,7 @@ class Engine:
                 cache,
                 key,
                 lambda: KVPrefix.from_bytes(
-                    cache.fetch(key, "prefix", lambda: compile_prefix(self.base, ids).to_bytes())
+                    cache.fetch(key, "a prefix", lambda: compile_prefix(self.base, ids).to_bytes())
                 ),
             )
         factors = self.factors(unit.text, cache)

@@ -122,6 +122,8 @@ class ParametricMemory:
         """
         if engine is not None and settings is not None:
             raise InvalidInput("Pass the settings to the engine: Engine.load(settings=...); an engine has its own.")
+        if not create and _is_missing_file(url):
+            raise MemoryNotFound(f"There is no database at {url}, so no memory {name!r}. Check the URL, or create it.")
         database = Database(url)
         log = Log(database)
         if not log.exists(name):
@@ -414,6 +416,12 @@ class ParametricMemory:
         from plume_memory.derived import DerivedCache  # noqa: PLC0415 — beside the snapshot that uses it
 
         return DerivedCache(Derivations(self._database), self._artifacts)
+
+
+def _is_missing_file(url: str) -> bool:
+    """Whether the URL names a SQLite file that does not exist: a read must not leave one behind."""
+    path = url.partition(":///")[2].partition("?")[0]
+    return url.startswith("sqlite") and path not in ("", ":memory:") and not Path(path).exists()
 
 
 def default_artifacts(url: str) -> str:

@@ -17,6 +17,7 @@ from plume_memory.evidence.route import UnitIndex
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.lora.files import export_peft, save_factors
 from plume_memory.model.decode import Decoded, DecodeSettings, Query, collect
+from plume_memory.model.hub import named_source
 from plume_memory.model.prompt import Message
 from plume_memory.records import Answer, History, ScoredUnit
 
@@ -173,7 +174,9 @@ class Snapshot:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             if format == "peft":
-                export_peft(factors, folder, base_model=base.name, base_fingerprint=base.fingerprint)
+                source = named_source(base.name)
+                known_as = source.hub_id if source else base.name
+                export_peft(factors, folder, base_model=known_as, base_fingerprint=base.fingerprint)
             else:
                 save_factors(factors, folder / "factors.safetensors", fingerprints={"model": base.fingerprint})
         except OSError as err:

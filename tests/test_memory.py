@@ -451,7 +451,7 @@ def test_lost_or_damaged_artifacts_are_rebuilt_loudly(
     with caplog.at_level(logging.WARNING), opened(tmp_path, engine=tiny_engine()) as memory:
         assert said(memory.ask(QUESTION)) == expected
 
-    assert "Rebuilding a factors from the log" in caplog.text
+    assert "Rebuilding factors from the log" in caplog.text
 
 
 def test_rebuild_gives_the_same_answers_and_verify_counts(memory: ParametricMemory) -> None:

