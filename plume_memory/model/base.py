@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 
 from plume_memory.errors import InvalidInput, ModelError, UnknownArchitecture
@@ -128,7 +129,7 @@ def _config(folder: Path, name: str) -> Any:
 
     try:
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
-    except Exception as err:
+    except (OSError, ValueError, KeyError, TypeError, StrictDataclassError) as err:
         raise UnknownArchitecture(
             f"transformers does not know the architecture of {name!r}, or cannot read its config: {err}"
         ) from err

@@ -126,9 +126,8 @@ def _write_whole(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    finally:
+        Path(temporary).unlink(missing_ok=True)  # gone already where the rename succeeded
     if os.name == "posix":  # Windows cannot open a folder, and needs it not
         folder = os.open(path.parent, os.O_RDONLY)
         try:

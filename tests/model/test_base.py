@@ -56,6 +56,13 @@ def test_an_unsupported_and_an_unknown_architecture_are_refused(tmp_path: Path) 
             BaseModel.load(str(tmp_path), device="cpu")
 
 
+def test_a_config_of_the_wrong_type_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama", "hidden_size": "wide"}))
+
+    with pytest.raises(UnknownArchitecture, match="cannot read its config"):
+        BaseModel.load(str(tmp_path), device="cpu")
+
+
 def test_a_folder_without_weights_is_refused(tmp_path: Path) -> None:
     tiny_base("llama").model.config.save_pretrained(tmp_path)
 
