@@ -14,6 +14,7 @@
     ├── CheckpointError
     │   └── UnsafeCheckpoint    a pickle that names something the converter does not admit
     ├── ParameterizerError      a text could not be turned into factors
+    ├── TrainingError           a training run could not be started or continued
     └── StoreError
         ├── MemoryNotFound
         ├── MemoryExists
@@ -90,6 +91,10 @@ class UnsafeCheckpoint(CheckpointError):
 
 class ParameterizerError(PlumeError):
     """A text could not be turned into LoRA factors."""
+
+
+class TrainingError(PlumeError):
+    """The training run could not be started or continued."""
 
 
 class StoreError(PlumeError):
