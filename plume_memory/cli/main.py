@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from plume_memory import __version__, errors
-from plume_memory.cli import memory_commands, model_commands
+from plume_memory.cli import memory_commands, model_commands, train_command
 from plume_memory.cli.output import ERR
 
 _EXIT_CODES: tuple[tuple[type[errors.PlumeError], int], ...] = (
@@ -55,6 +55,7 @@ def _options(
 
 memory_commands.register(app)
 model_commands.register(app)
+train_command.register(app)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -80,6 +80,27 @@ def convert(checkpoint: Path, directory: Path, *, overwrite: bool = False) -> Pa
     return directory
 
 
+def save_trained(network: D2LNetwork, directory: Path, *, base_model: str) -> None:
+    """Write a network trained by this package, in the form of a converted checkpoint.
+
+    Args:
+        network: on any device.
+        directory: exists and is empty.
+        base_model: name of the base model it was trained for.
+    """
+    weights = {name: t.detach().float().cpu().contiguous() for name, t in network.state_dict().items()}
+    safetensors.save_file(weights, directory / _WEIGHTS, {"format": "pt"})
+    manifest = Manifest(
+        format=FORMAT,
+        base_model=base_model,
+        network=network.config,
+        encoder_last_layer=None,
+        source_sha256=_sha256(directory / _WEIGHTS),
+        unused=(),
+    )
+    _write(directory / _MANIFEST, manifest.model_dump_json(indent=2) + "\n")
+
+
 def read_manifest(directory: Path) -> Manifest:
     """Read what a converted folder says about itself.
 

@@ -1,0 +1,173 @@
+"""A trained fast-weight network on disk: safetensors and `config.json`, nothing executable.
+
+`config.json` is a `FastWeightManifest` and is written last: the folder is complete when it is there.
+Weights are stored in bfloat16, in shards that `model.safetensors.index.json` names in Hugging Face's form.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from safetensors import SafetensorError
+from safetensors import torch as safetensors
+from torch import Tensor
+
+from plume_memory.errors import CheckpointError
+from plume_memory.hypernet.fastweight.config import FastWeightConfig
+from plume_memory.hypernet.fastweight.network import FastWeightNetwork
+
+FORMAT = 1
+_INDEX, _MANIFEST = "model.safetensors.index.json", "config.json"
+
+
+class AnswerSettings(BaseModel):
+    """How answers are composed with the network; measured when it was trained."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    alpha: float = 1.0
+    beta: float = 0.75
+    lambda_max: float = Field(default=1.0, ge=0)
+    tau: float = Field(default=0.3, gt=0)
+    delta: float = Field(default=0.4, ge=0)
+    unit_tokens: int = Field(default=192, ge=8)
+
+
+class FastWeightManifest(BaseModel):
+    """What `config.json` says."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: int = FORMAT
+    kind: Literal["fast-weight"] = "fast-weight"
+    base_model: str
+    """Name of the base model the network was trained for."""
+    network: FastWeightConfig
+    max_tokens: int = Field(ge=1, description="Longest text that is written at once, in tokens.")
+    answers: AnswerSettings = AnswerSettings()
+    weights_sha256: str = Field(description="Over the shards' own sha256, in order: identifies the weights.")
+
+
+def save(
+    network: FastWeightNetwork,
+    folder: Path,
+    *,
+    base_model: str,
+    max_tokens: int,
+    answers: AnswerSettings | None = None,
+    shard_bytes: int = 16_000_000,
+) -> FastWeightManifest:
+    """Write a network into a folder, in bfloat16.
+
+    Args:
+        network: on any device.
+        folder: exists and is empty.
+        base_model: name of its base model.
+        max_tokens: longest text it was trained to write at once.
+        answers: how answers are composed with it.
+        shard_bytes: largest shard; one tensor is never cut.
+    """
+    state = network.state_dict()
+    tensors = {name: t.detach().to(device="cpu", dtype=torch.bfloat16).contiguous() for name, t in state.items()}
+    shards: list[dict[str, Tensor]] = [{}]
+    size = 0
+    for name, tensor in tensors.items():
+        if shards[-1] and size + tensor.nbytes > shard_bytes:
+            shards.append({})
+            size = 0
+        shards[-1][name] = tensor
+        size += tensor.nbytes
+    names = [f"model-{i + 1:05d}-of-{len(shards):05d}.safetensors" for i in range(len(shards))]
+    where: dict[str, str] = {}
+    for name, shard in zip(names, shards, strict=True):
+        safetensors.save_file(shard, folder / name, {"format": "pt"})
+        where |= dict.fromkeys(shard, name)
+    index = {"metadata": {"total_size": sum(t.nbytes for t in tensors.values())}, "weight_map": where}
+    (folder / _INDEX).write_text(json.dumps(index, indent=1) + "\n", encoding="utf-8")
+    manifest = FastWeightManifest(
+        base_model=base_model,
+        network=network.config,
+        max_tokens=max_tokens,
+        answers=answers or AnswerSettings(),
+        weights_sha256=_sha256([folder / name for name in names]),
+    )
+    (folder / _MANIFEST).write_text(manifest.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    return manifest
+
+
+def is_fast_weight(folder: Path) -> bool:
+    """Whether a folder's `config.json` names this kind of network; False where it cannot be read."""
+    try:
+        found: Any = json.loads((folder / _MANIFEST).read_bytes())
+    except (OSError, ValueError):
+        return False
+    return isinstance(found, dict) and found.get("kind") == "fast-weight"
+
+
+def read_manifest(folder: Path) -> FastWeightManifest:
+    """Read what a folder says about itself.
+
+    Raises:
+        CheckpointError: no such folder, not a fast-weight network, or another format.
+    """
+    path = folder / _MANIFEST
+    try:
+        manifest = FastWeightManifest.model_validate_json(path.read_bytes())
+    except OSError as err:
+        raise CheckpointError(f"{folder} holds no trained hypernetwork: {path.name}: {err.strerror}.") from err
+    except ValidationError as err:
+        first = err.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the whole"
+        raise CheckpointError(f"{path} describes no fast-weight network: {where}: {first['msg']}.") from err
+    if manifest.format != FORMAT:
+        raise CheckpointError(f"{path} has format {manifest.format}, this package reads {FORMAT}; train or fetch anew.")
+    return manifest
+
+
+def load(folder: Path) -> FastWeightNetwork:
+    """Load a network onto the CPU in float32, in evaluation mode, without gradients.
+
+    Raises:
+        CheckpointError: the folder is damaged, incomplete, or its weights do not fit its config.
+    """
+    manifest = read_manifest(folder)
+    try:
+        where: dict[str, str] = json.loads((folder / _INDEX).read_bytes())["weight_map"]
+        names = sorted(set(where.values()))
+        if any(Path(name).name != name for name in names):
+            raise CheckpointError(f"{folder / _INDEX} names files outside its folder.")
+        found = _sha256([folder / name for name in names])
+        tensors: dict[str, Tensor] = {}
+        for name in names:
+            tensors |= safetensors.load_file(folder / name)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as err:
+        message = f"Cannot read the weights in {folder}: {err}. Install or train the network anew."
+        raise CheckpointError(message) from err
+    if found != manifest.weights_sha256:
+        raise CheckpointError(
+            f"The weights in {folder} have sha256 {found[:12]}…, its config names {manifest.weights_sha256[:12]}…; "
+            "they are damaged or another network's. Install or train the network anew."
+        )
+    with torch.device("meta"):
+        network = FastWeightNetwork(manifest.network)
+    expected = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
+    if expected != {name: tuple(tensor.shape) for name, tensor in tensors.items()}:
+        wrong = sorted(name for name in expected.keys() | tensors.keys() if expected.get(name) != _shape(tensors, name))
+        raise CheckpointError(f"{len(wrong)} weights in {folder} do not fit its config; the first is {wrong[0]}.")
+    network.load_state_dict({name: tensor.float() for name, tensor in tensors.items()}, assign=True)
+    return network.eval().requires_grad_(False)
+
+
+def _shape(tensors: dict[str, Tensor], name: str) -> tuple[int, ...] | None:
+    return tuple(tensors[name].shape) if name in tensors else None
+
+
+def _sha256(paths: list[Path]) -> str:
+    whole = hashlib.sha256()
+    for path in paths:
+        with path.open("rb") as handle:
+            whole.update(hashlib.file_digest(handle, "sha256").digest())
+    return whole.hexdigest()

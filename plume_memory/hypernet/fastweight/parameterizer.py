@@ -1,0 +1,110 @@
+"""A trained fast-weight network behind the parameterizer's interface: text in, LoRA factors out, in one pass.
+
+Legend: L layers, B texts, r rank, D residual width.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from plume_memory.errors import ParameterizerError
+from plume_memory.hypernet.encoder import block_count
+from plume_memory.hypernet.fastweight.checkpoint import FastWeightManifest, load, read_manifest
+from plume_memory.hypernet.fastweight.network import FastWeightNetwork
+from plume_memory.hypernet.fastweight.reading import read_texts
+from plume_memory.lora.algebra import concat
+from plume_memory.lora.factors import LoraFactors, Pair
+from plume_memory.model.base import BaseModel
+
+MODULE = "mlp.down_proj"
+_BATCH_TOKENS = 1024
+
+
+class FastWeightParameterizer:
+    """H(text) by a fast-weight network over the frozen base model.
+
+    A is the network's read keys for every text, so deltas of several texts add up in B.
+    """
+
+    additive = True
+
+    def __init__(self, network: FastWeightNetwork, base: BaseModel, manifest: FastWeightManifest) -> None:
+        """Put the parts together.
+
+        Raises:
+            ParameterizerError: the network was made for a model of other sizes.
+        """
+        _require_fit(network, base)
+        self._network, self._base, self._manifest = network, base, manifest
+        self._head = base.chat.prefix_ids()
+
+    @property
+    def fingerprint(self) -> str:
+        """Identifies the weights and how a text is read."""
+        return f"fast-weight-{self._manifest.format}-{self._manifest.weights_sha256}"
+
+    @property
+    def max_tokens(self) -> int:
+        """Longest text, in tokens, that is written at once; a longer one is written in pieces."""
+        return self._manifest.max_tokens
+
+    @property
+    def bias(self) -> None:
+        """There is no learned bias block: a memory of nothing changes nothing."""
+        return None
+
+    def parameterize(self, texts: Sequence[str]) -> list[LoraFactors]:
+        """Return each text's factors in float32 on the model's device, rank = pieces · r.
+
+        Raises:
+            ParameterizerError: a text is empty or white space.
+        """
+        pieces: list[list[int]] = []
+        owners: list[int] = []
+        for owner, text in enumerate(texts):
+            if not text.strip():
+                raise ParameterizerError("An empty text has no factors; pass at least one character.")
+            ids = self._base.chat.encode(text.strip())
+            cut = [ids[at : at + self.max_tokens] for at in range(0, len(ids), self.max_tokens)]
+            pieces += cut
+            owners += [owner] * len(cut)
+        made: list[LoraFactors] = []
+        at = 0
+        while at < len(pieces):
+            size = max(1, _BATCH_TOKENS // max(len(p) for p in pieces[at : at + 8]))
+            made += self._write(pieces[at : at + size])
+            at += size
+        return [concat([f for f, owner in zip(made, owners, strict=True) if owner == i]) for i in range(len(texts))]
+
+    @torch.no_grad()
+    def _write(self, pieces: Sequence[Sequence[int]]) -> list[LoraFactors]:
+        config = self._network.config
+        with self._base.lock:
+            reading = read_texts(self._base.model, pieces, self._head, config.layers, config.mixer_layer)
+        B = self._network(reading)  # [L, B, r, D]
+        A = self._network.read_keys.detach()
+        return [LoraFactors({MODULE: Pair(A, B[:, i].contiguous())}, config.layers) for i in range(len(pieces))]
+
+
+def load_fast_weight_parameterizer(base: BaseModel, folder: Path) -> FastWeightParameterizer:
+    """Load a trained network for a base model.
+
+    Raises:
+        CheckpointError: the folder cannot be read.
+        ParameterizerError: the network was made for a model of other sizes.
+    """
+    manifest = read_manifest(folder)
+    return FastWeightParameterizer(load(folder).to(base.device), base, manifest)
+
+
+def _require_fit(network: FastWeightNetwork, base: BaseModel) -> None:
+    config, own = network.config, base.model.config
+    found = (own.hidden_size, own.intermediate_size)
+    blocks = block_count(base.model)
+    if (config.hidden_size, config.intermediate_size) != found or config.layers[-1] >= blocks:
+        raise ParameterizerError(
+            f"The hypernetwork was trained for a model of hidden size {config.hidden_size}, MLP width "
+            f"{config.intermediate_size} and at least {config.layers[-1] + 1} layers; {base.name!r} has {found[0]}, "
+            f"{found[1]} and {blocks}. Load the model it was trained for, or train one for yours."
+        )

@@ -1,0 +1,108 @@
+"""What the frozen base model shows the network of a text, in one forward pass.
+
+Legend: B texts, T tokens, L adapted layers, D residual width, F MLP width.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from plume_memory.model.adapters import decoder_layers
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reading:
+    """States of a batch of texts, read behind the chat frame's head; nothing of the head is kept."""
+
+    hidden: Tensor
+    """[L, B, T, D] what enters each adapted layer."""
+    activations: Tensor
+    """[L, B, T, F] what enters its `down_proj`."""
+    shared: Tensor
+    """[B, T, D] what enters the mixer's layer."""
+    following: Tensor
+    """[B, T, D] embedding of the token after each one; zero after the last."""
+    mask: Tensor
+    """[B, T] bool, False for padding."""
+
+
+class _Read(Exception):
+    """Ends a forward pass: no one needs what comes after."""
+
+
+def read_texts(
+    model: nn.Module, texts: Sequence[Sequence[int]], head: Sequence[int], layers: Sequence[int], shared_layer: int
+) -> Reading:
+    """Run the base model over texts and keep what the network writes from. No gradients.
+
+    Args:
+        model: a Hugging Face causal model without an adapter attached.
+        texts: ids of each text, without any frame; none is empty.
+        head: ids that the chat frame puts before a user's words; every text is read behind them.
+        layers: the adapted layers.
+        shared_layer: the layer whose input is kept as `shared`.
+    """
+    any_model: Any = model
+    device = any_model.device
+    skip = len(head)
+    # rounded up: every new shape makes the CPU's matrix library compile its kernels anew
+    width = -(-(max(map(len, texts)) + skip) // 16) * 16 - skip
+    rows = [[*head, *text, *[0] * (width - len(text))] for text in texts]
+    ids = torch.tensor(rows, device=device)
+    mask = torch.tensor([[True] * len(t) + [False] * (width - len(t)) for t in texts], device=device)
+    kept: dict[tuple[str, int], Tensor] = {}
+    with torch.no_grad(), _kept(model, layers, shared_layer, skip, kept):
+        # right padding behind causal attention: no real token sees it, and no mask runs fastest
+        with suppress(_Read):
+            any_model.model(input_ids=ids, use_cache=False)
+        embedded = any_model.get_input_embeddings()(ids[:, skip:])
+        following = torch.zeros_like(embedded)
+        following[:, :-1] = embedded[:, 1:] * mask[:, 1:, None]
+    return Reading(
+        torch.stack([kept["hidden", layer] for layer in layers]),
+        torch.stack([kept["activations", layer] for layer in layers]),
+        kept["hidden", shared_layer],
+        following,
+        mask,
+    )
+
+
+@contextmanager
+def _kept(
+    model: nn.Module, layers: Sequence[int], shared_layer: int, skip: int, kept: dict[tuple[str, int], Tensor]
+) -> Iterator[None]:
+    """Hook the layers for the length of the block; the last adapted one ends the pass."""
+    blocks = decoder_layers(model)
+
+    def keep_hidden(layer: int) -> Any:
+        def see(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            hidden: Tensor = args[0] if args else kwargs["hidden_states"]
+            kept["hidden", layer] = hidden[:, skip:]
+
+        return see
+
+    def keep_activations(layer: int) -> Any:
+        def see(_: nn.Module, args: tuple[Any, ...]) -> None:
+            kept["activations", layer] = args[0][:, skip:]
+            if layer == max(*layers, shared_layer):
+                raise _Read
+
+        return see
+
+    handles = [
+        blocks[layer].register_forward_pre_hook(keep_hidden(layer), with_kwargs=True)
+        for layer in sorted({*layers, shared_layer})
+    ]
+    handles += [
+        blocks[layer].get_submodule("mlp.down_proj").register_forward_pre_hook(keep_activations(layer))
+        for layer in sorted({*layers, shared_layer})
+    ]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()

@@ -1,0 +1,244 @@
+"""Samples to batches: which texts are written, which rows read them, and at what weights.
+
+Chunks of one text, the corrections that follow it and unrelated texts in the same memory are all one
+thing: a row reads a weighted sum of written texts. A batch is a pure function of (seed, number), so
+a run is resumed by its step number alone.
+"""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from plume_memory.evidence.segment import sentence_spans
+from plume_memory.training.items import Item, ItemWriter, tokens_of
+from plume_memory.training.samples import Ask, Sample, Source
+from plume_memory.training.settings import TrainSettings
+
+_ROOM = 32
+"""Tokens that a continuation needs at least: its prompt, and enough of its sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRow:
+    """Exchanges that read one memory."""
+
+    items: tuple[Item, ...]
+    reads: tuple[tuple[int, float], ...]
+    """(index of a written text, its weight)."""
+    before: tuple[tuple[int, float], ...] = ()
+    """What the memory was before the update; empty where there is none."""
+    pairs: tuple[int, ...] = ()
+    """For an evidence row: which item of the row before it each of its items is the evidence stream of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One micro-batch."""
+
+    texts: tuple[tuple[int, ...], ...]
+    """Token ids of every text that is written."""
+    rows: tuple[BatchRow, ...]
+    samples: int
+    sources: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """One sample, made ready on its own: its texts' indices start at 0."""
+
+    texts: tuple[tuple[int, ...], ...]
+    rows: tuple[BatchRow, ...]
+    source: str
+    retellable: str | None
+    """What retelling may fill the row with; None where the row does not read one whole text."""
+
+    @property
+    def width(self) -> int:
+        """Tokens of its widest row behind the head."""
+        return max(tokens_of(row.items) for row in self.rows)
+
+    @property
+    def length(self) -> int:
+        """Tokens of its longest text."""
+        return max(map(len, self.texts))
+
+
+class Batches:
+    """Draws micro-batches in pools that are sorted by length, so that little is padding."""
+
+    def __init__(
+        self, source: Source, writer: ItemWriter, settings: TrainSettings, encode: Callable[[str], list[int]]
+    ) -> None:
+        """Take the parts.
+
+        Args:
+            source: of samples.
+            writer: frames them.
+            settings: the run's.
+            encode: token ids of a text as it stands.
+        """
+        self._source, self._writer, self._settings, self._encode = source, writer, settings, encode
+        self._pool: tuple[int, list[Batch]] = (-1, [])
+
+    def micro_batch(self, number: int) -> Batch:
+        """Return the micro-batch of that number, counted over the whole run."""
+        index, place = divmod(number, self._settings.pool)
+        if self._pool[0] != index:
+            self._pool = (index, self._draw_pool(index))
+        return self._pool[1][place]
+
+    def _draw_pool(self, index: int) -> list[Batch]:
+        chosen = self._settings
+        chance = random.Random(f"{chosen.run.seed}:pool:{index}")
+        step = index * chosen.pool // chosen.run.accumulation
+        largest = largest_at(chosen.curriculum.largest, step)
+        drawn = [self._draw(chance, largest) for _ in range(chosen.pool * chosen.texts)]
+        # groups of like text length, and within each by the width of the rows, whose tokens cost most
+        by_length = sorted(drawn, key=lambda one: one.length)
+        group = max(1, round(chosen.pool**0.5 / 1.5)) * chosen.texts
+        order = [
+            one
+            for at in range(0, len(by_length), group)
+            for one in sorted(by_length[at : at + group], key=lambda one: one.width)
+        ]
+        slices = [order[at : at + chosen.texts] for at in range(0, len(order), chosen.texts)]
+        batches = [self._joined(some, chance) for some in slices]
+        chance.shuffle(batches)
+        return batches
+
+    def _draw(self, chance: random.Random, largest: int) -> _Drawn:
+        update = chance.random() < self._settings.update.share
+        sample = self._source.draw(chance, largest=chance.randint(1, largest), update=update)
+        return self._with_update(sample, chance) if sample.update is not None else self._plain(sample, chance)
+
+    def _plain(self, sample: Sample, chance: random.Random) -> _Drawn:
+        curriculum = self._settings.curriculum
+        chunks = self._chunks(sample.text, chance, cut=chance.random() < curriculum.chunk_share)
+        items = [self._writer.answer(ask) for ask in _some(sample.asks, curriculum.asks, chance)]
+        items += self._retold(sample.text, chance, always=not items)
+        reads = tuple((i, 1.0) for i in range(len(chunks)))
+        return _Drawn(tuple(chunks), (BatchRow(tuple(items), reads),), sample.source, sample.text)
+
+    def _with_update(self, sample: Sample, chance: random.Random) -> _Drawn:
+        """Two kinds of row: the composed memory, and each question's evidence alone."""
+        assert sample.update is not None
+        stage, curriculum = self._settings.update, self._settings.curriculum
+        old = self._chunks(sample.text, chance, cut=False)
+        new = self._chunks(sample.update, chance, cut=False)
+        texts = (*old, *new)
+        is_new = [i >= len(old) for i in range(len(texts))]
+        # α ΔW_full + β (ΔW_full − ΔW_old): what both histories share weighs α, what is new α + β
+        reads = tuple((i, stage.alpha + stage.beta * n) for i, n in enumerate(is_new))
+        before = tuple((i, stage.alpha) for i, n in enumerate(is_new) if not n)
+        asks = _some(sample.asks, curriculum.asks, chance, first=[a for a in sample.asks if a.affected])
+        items = tuple(self._writer.answer(ask) for ask in asks)
+        rows = [BatchRow(items, reads, before)]
+        in_new = [ask.affected or ask.answer.lower() in sample.update.lower() for ask in asks]
+        for wanted in (True, False):
+            pairs = tuple(i for i, n in enumerate(in_new) if n == wanted)
+            if pairs:
+                own = tuple((i, 1.0) for i, n in enumerate(is_new) if n == wanted)
+                rows.append(BatchRow(tuple(items[i] for i in pairs), own, (), pairs))
+        return _Drawn(texts, tuple(rows), sample.source, None)
+
+    def _chunks(self, text: str, chance: random.Random, *, cut: bool) -> list[tuple[int, ...]]:
+        """Token ids of a text, cut between sentences where asked, and wherever it is too long."""
+        sentences = [text[start:end] for start, end in sentence_spans(text)]
+        pieces = min(len(sentences), chance.randint(1, self._settings.curriculum.chunks)) if cut else 1
+        borders = sorted(chance.sample(range(1, len(sentences)), pieces - 1)) if pieces > 1 else []
+        parts = ["".join(sentences[a:b]) for a, b in zip([0, *borders], [*borders, len(sentences)], strict=True)]
+        limit = self._settings.largest_tokens
+        ids = [self._encode(part.strip()) for part in parts]
+        return [tuple(one[at : at + limit]) for one in ids for at in range(0, len(one), limit)]
+
+    def _retold(self, text: str, chance: random.Random, *, always: bool) -> list[Item]:
+        wanted = self._settings.objectives
+        kinds = [kind for kind, weight in (("r", wanted.reconstruction), ("c", wanted.completion)) if weight > 0]
+        if not kinds or not (always or chance.random() < wanted.retell_share):
+            return []
+        chosen = chance.choice(kinds)
+        return [self._writer.reconstruction(text, chance) if chosen == "r" else self._writer.completion(text, chance)]
+
+    def _joined(self, drawn: Sequence[_Drawn], chance: random.Random) -> Batch:
+        """Put samples side by side; add what must not change, and other texts to some memories."""
+        texts: list[tuple[int, ...]] = []
+        firsts: list[int] = []
+        for one in drawn:
+            firsts.append(len(texts))
+            texts += one.texts
+        rows: list[BatchRow] = []
+        for n, one in enumerate(drawn):
+            others = self._companions(drawn, firsts, n, chance)
+            kept = self._kept(drawn, n, chance)
+            for row in one.rows:
+                own = tuple((firsts[n] + i, weight) for i, weight in row.reads)
+                before = tuple((firsts[n] + i, weight) for i, weight in row.before)
+                whole = not row.pairs  # an evidence row reads its evidence alone
+                rows.append(
+                    BatchRow(
+                        (*row.items, *kept) if whole else row.items,
+                        (*own, *others) if whole else own,
+                        (*before, *others) if before else (),
+                        row.pairs,
+                    )
+                )
+        sources = tuple(one.source for one in drawn)
+        return Batch(tuple(texts), self._filled(rows, drawn, chance), len(drawn), sources)
+
+    def _filled(self, rows: list[BatchRow], drawn: Sequence[_Drawn], chance: random.Random) -> tuple[BatchRow, ...]:
+        """Let short rows continue sentences of their text up to the width of the longest: padding teaches nothing."""
+        if self._settings.objectives.completion == 0 or any(one.retellable is None for one in drawn):
+            return tuple(rows)
+        width = max(tokens_of(row.items) for row in rows)
+        filled = []
+        for row, one in zip(rows, drawn, strict=True):
+            items = list(row.items)
+            while one.retellable is not None and width - tokens_of(items) >= _ROOM:
+                item = self._writer.completion(one.retellable, chance)
+                room = width - tokens_of(items) - len(item.prompt_ids) + 1
+                items.append(replace(item, target_ids=item.target_ids[: max(1, room)]))
+            filled.append(replace(row, items=tuple(items)))
+        return tuple(filled)
+
+    def _companions(
+        self, drawn: Sequence[_Drawn], firsts: Sequence[int], own: int, chance: random.Random
+    ) -> tuple[tuple[int, float], ...]:
+        curriculum = self._settings.curriculum
+        if not curriculum.companions or len(drawn) < 2 or chance.random() >= curriculum.companion_share:
+            return ()
+        wanted = chance.randint(1, min(curriculum.companions, len(drawn) - 1))
+        chosen = chance.sample([n for n in range(len(drawn)) if n != own], wanted)
+        return tuple((firsts[n], self._settings.update.alpha) for n in chosen)
+
+    def _kept(self, drawn: Sequence[_Drawn], own: int, chance: random.Random) -> list[Item]:
+        """Another sample's question, or a piece of its text: nothing that this memory speaks of."""
+        wanted = self._settings.objectives
+        if wanted.kept == 0 or len(drawn) < 2 or chance.random() >= wanted.kept_share:
+            return []
+        other = drawn[(own + chance.randrange(1, len(drawn))) % len(drawn)]
+        asked = [item for item in other.rows[0].items if item.kind == "answer"]
+        if asked and chance.random() < 0.5:
+            item = chance.choice(asked)
+            return [Item(item.prompt_ids, item.target_ids, "kept")]
+        piece = other.texts[0][: wanted.span_tokens]
+        return [Item(piece[:1], piece[1:], "kept")] if len(piece) > 1 else []
+
+
+def largest_at(points: Sequence[tuple[int, int]], step: int) -> int:
+    """Most facts of a text at a step: linear between the points, constant outside."""
+    before, most = points[0]
+    for at, there in points:
+        if step < at:
+            return most + round((there - most) * (step - before) / (at - before)) if step > before else most
+        before, most = at, there
+    return most
+
+
+def _some(asks: Sequence[Ask], most: int, chance: random.Random, *, first: Sequence[Ask] = ()) -> list[Ask]:
+    """At most so many questions in random order; half of them from `first` where there are any."""
+    chosen = list(first)
+    chance.shuffle(chosen)
+    del chosen[max(1, most // 2) :]
+    rest = [ask for ask in asks if ask not in chosen]
+    chance.shuffle(rest)
+    return (chosen + rest)[:most]

@@ -1,0 +1,223 @@
+"""Settings to parts: the data sources, the network and what saves it."""
+
+import json
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from plume_memory.errors import TrainingError
+from plume_memory.hypernet.d2l.checkpoint import save_trained
+from plume_memory.hypernet.d2l.config import D2LConfig, ModuleShape
+from plume_memory.hypernet.d2l.network import D2LNetwork
+from plume_memory.hypernet.fastweight import checkpoint as fastweight
+from plume_memory.hypernet.fastweight.config import FastWeightConfig
+from plume_memory.hypernet.fastweight.network import FastWeightNetwork
+from plume_memory.model.base import BaseModel
+from plume_memory.training.calibrate import calibrate
+from plume_memory.training.card import DataSource, TaskCard
+from plume_memory.training.facts import FactSource
+from plume_memory.training.items import ItemWriter
+from plume_memory.training.samples import Sample, Source
+from plume_memory.training.settings import (
+    D2LSettings,
+    FactsData,
+    FastWeightSettings,
+    JsonlData,
+    TrainSettings,
+)
+from plume_memory.training.sources import JsonlSource, MixedSource, TextSource
+from plume_memory.training.teacher import Teacher
+from plume_memory.training.writing import D2LWriter, FastWeightWriter, TextWriter
+
+_PROSE_SAMPLES = 48
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """The parts of a task."""
+
+    source: Source
+    facts: Callable[[int], Source]
+    """Invented facts, so many per text, for the evaluation."""
+    item_writer: ItemWriter
+    writer: TextWriter
+    teacher: Teacher | None
+    evaluation: Mapping[str, list[Sample]]
+    """Prose that is never trained on."""
+    processes: int
+    save: Callable[[Path], None]
+    card: Callable[[], TaskCard]
+
+
+def build(base: BaseModel, settings: TrainSettings, *, processes: int = 1, cache: Path | None = None) -> Built:
+    """Build the parts of a run.
+
+    Args:
+        base: the frozen model.
+        settings: the run's.
+        processes: that share the run's micro-batches.
+        cache: folder for the teacher's cache.
+
+    Raises:
+        TrainingError: a data source or the network to start from cannot be read.
+    """
+    root = Path(settings.data_root).expanduser()
+    sources = [(one.weight, _source(one, root)) for one in settings.data]
+    source = MixedSource("mixed", sources)
+    writer = _writer(base, settings, source)
+    teacher = None
+    if settings.objectives.distillation > 0:
+        teacher = Teacher(base, settings.objectives.top_k, (cache or Path(".plume-train")) / "teacher.db")
+    ends = base.chat.encode(base.chat.suffix)[:1]  # what ends the user's turn ends an answer
+    return Built(
+        source=source,
+        facts=lambda count: FactSource("facts", smallest=count),
+        item_writer=ItemWriter(base.chat, ends[0], settings.objectives.span_tokens),
+        writer=writer,
+        teacher=teacher,
+        evaluation={one.name: _held_out(one, settings) for one in settings.evaluation.prose},
+        processes=processes,
+        save=lambda folder: _save(writer, folder, base, settings),
+        card=lambda: _card(base, settings),
+    )
+
+
+def _source(data: Any, root: Path) -> Source:
+    if isinstance(data, FactsData):
+        return FactSource("facts", exclude_families=data.exclude_families)
+    if isinstance(data, JsonlData):
+        paths = [root / path for path in data.paths]
+        return JsonlSource(data.name, paths, largest_words=data.largest_words, extractive=data.extractive)
+    return TextSource(data.name, root / data.folder, largest_words=data.largest_words)
+
+
+def _held_out(data: JsonlData, settings: TrainSettings) -> list[Sample]:
+    source = _source(data, Path(settings.data_root).expanduser())
+    chance = random.Random(f"{settings.evaluation.seed}:{data.name}")
+    return [source.draw(chance, largest=1, update=False) for _ in range(_PROSE_SAMPLES)]
+
+
+# --- networks -------------------------------------------------------------------------------------
+
+
+def _writer(base: BaseModel, settings: TrainSettings, source: Source) -> TextWriter:
+    own = settings.network
+    torch.manual_seed(settings.run.seed)
+    if isinstance(own, D2LSettings):
+        if settings.start is not None:
+            raise TrainingError("`start` goes on from a fast-weight network; a D2L network starts afresh.")
+        network = D2LNetwork(_d2l_config(base, own)).to(base.device)
+        return D2LWriter(network, base)
+    if settings.start is not None:
+        started = fastweight.load(Path(settings.start).expanduser()).to(base.device).train().requires_grad_(True)
+        _require_same(started.config, _fast_weight_config(base, own), settings.start)
+        return FastWeightWriter(started, base)
+    fresh = FastWeightNetwork(_fast_weight_config(base, own))
+    chance = random.Random(f"{settings.run.seed}:calibration")
+    samples = [source.draw(chance, largest=4, update=False) for _ in range(128)]
+    texts = [base.chat.encode(sample.text)[: settings.largest_tokens] for sample in samples]
+    texts += [base.chat.encode(ask.question + base.chat.suffix) for sample in samples for ask in sample.asks]
+    calibrate(fresh, base, texts, seed=settings.run.seed)
+    return FastWeightWriter(fresh.to(base.device), base)
+
+
+def _fast_weight_config(base: BaseModel, own: FastWeightSettings) -> FastWeightConfig:
+    config = base.model.config
+    count = config.num_hidden_layers
+    return FastWeightConfig(
+        hidden_size=config.hidden_size,
+        intermediate_size=config.intermediate_size,
+        layers=tuple(range(int(own.lowest_layer * count), count)),
+        rank=own.rank,
+        value_width=own.value_width,
+        taps=own.taps,
+        write=own.write,
+        mixer_blocks=own.mixer_blocks,
+        mixer_width=own.mixer_width,
+        mixer_layer=int(own.mixer_layer * count),
+    )
+
+
+def _d2l_config(base: BaseModel, own: D2LSettings) -> D2LConfig:
+    config = base.model.config
+    d = own.latent_size
+    down = ModuleShape(name="down_proj", path="mlp.down_proj", d_in=config.intermediate_size, d_out=config.hidden_size)
+    return D2LConfig(
+        hidden_size=config.hidden_size,
+        latent_size=d,
+        rank=own.rank,
+        lora_alpha=1.0,
+        layers=tuple(range(config.num_hidden_layers)),
+        modules=(down,),
+        latent_queries=own.rank,
+        heads=own.heads,
+        kv_heads=own.kv_heads,
+        head_size=own.head_size,
+        projection_size=4 * config.hidden_size,
+        mlp_size=4 * d,
+        encoder_layers=("cross",) * own.blocks,
+        encoder_order=tuple(range(own.blocks)),
+        decoder_layers=("cross",),
+        decoder_order=(0,),
+        pre_head_blocks=1,
+        pre_head_size=4 * d,
+        per_layer_pre_head=True,
+        use_bias=False,
+    )
+
+
+def _require_same(found: FastWeightConfig, asked: FastWeightConfig, where: str) -> None:
+    wrong = [name for name in type(asked).model_fields if getattr(found, name) != getattr(asked, name)]
+    if wrong:
+        raise TrainingError(
+            f"The network in {where} has {wrong[0]} = {getattr(found, wrong[0])}, the settings ask for "
+            f"{getattr(asked, wrong[0])}; give the settings it was trained with."
+        )
+
+
+def _save(writer: TextWriter, folder: Path, base: BaseModel, settings: TrainSettings) -> None:
+    network = writer.network
+    if isinstance(network, FastWeightNetwork):
+        answers = fastweight.AnswerSettings(
+            alpha=settings.update.alpha,
+            beta=settings.update.beta,
+            lambda_max=settings.update.lambda_max,
+            tau=settings.update.tau,
+        )
+        fastweight.save(network, folder, base_model=base.name, max_tokens=settings.largest_tokens, answers=answers)
+        return
+    assert isinstance(network, D2LNetwork)
+    save_trained(network, folder, base_model=base.name)
+
+
+# --- the card -------------------------------------------------------------------------------------
+
+
+def _card(base: BaseModel, settings: TrainSettings) -> TaskCard:
+    kinds = {"fast-weight": "fast-weight network", "d2l": "Doc-to-LoRA network"}
+    sources = []
+    for one in settings.data:
+        if isinstance(one, FactsData):
+            sources.append(DataSource("invented facts", "Apache-2.0", "generated by plume_memory.training.facts"))
+        else:
+            sources.append(DataSource(one.name, one.licence, json.dumps({"weight": one.weight})))
+    return TaskCard(
+        name=f"{base.name} {kinds[settings.network.kind]}",
+        summary=(
+            f"A {kinds[settings.network.kind]} that turns a text into LoRA factors on `mlp.down_proj` of {base.name}: "
+            "the model then answers questions about the text without it in the prompt."
+        ),
+        base_model=base.name,
+        base_fingerprint=base.fingerprint,
+        dtype=str(base.dtype).removeprefix("torch."),
+        licence="Apache-2.0",
+        sources=tuple(sources),
+        limits=(
+            "Trained for this base model only; another one's states mean nothing to it.",
+            "English.",
+        ),
+    )

@@ -1,0 +1,188 @@
+"""People: where they come from, what they do, who belongs to them."""
+
+from plume_memory.training.facts.relation import Relation
+
+RELATIONS = (
+    Relation(
+        "birthplace",
+        "person",
+        "town",
+        statements=(
+            "{s} was born in {v}.",
+            "{v} is the birthplace of {s}.",
+            "{s} comes from {v}, having been born there.",
+            "The birthplace of {s} is {v}.",
+        ),
+        questions=(
+            "Where was {s} born?",
+            "What is the birthplace of {s}?",
+            "In which town was {s} born?",
+            "What is {s}'s birthplace?",
+        ),
+        inverse=("Who was born in {v}?",),
+    ),
+    Relation(
+        "home town",
+        "person",
+        "town",
+        statements=(
+            "{s} lives in {v}.",
+            "{s} has a small flat in {v} and lives there all year.",
+            "{v} is where {s} lives.",
+            "The town that {s} lives in is called {v}.",
+            "Home for {s} is {v}.",
+        ),
+        questions=(
+            "Where does {s} live?",
+            "In which town does {s} live?",
+            "What is the home town of {s}?",
+            "Which town is home to {s}?",
+        ),
+        inverse=("Who lives in {v}?",),
+    ),
+    Relation(
+        "occupation",
+        "person",
+        "job",
+        statements=(
+            "{s} works as {a} {v}.",
+            "{s} earns a living as {a} {v}.",
+            "The occupation of {s} is {v}.",
+            "By trade, {s} is {a} {v}.",
+        ),
+        questions=(
+            "What is {s}'s occupation?",
+            "What does {s} do for a living?",
+            "What does {s} work as?",
+            "What is the occupation of {s}?",
+        ),
+        inverse=("Who works as {a} {v}?",),
+    ),
+    Relation(
+        "employer",
+        "person",
+        "company",
+        statements=(
+            "{s} is employed by {v}.",
+            "{v} employs {s}.",
+            "{s} works for {v}.",
+            "The employer of {s} is {v}.",
+            "{s} has a contract with {v}, the employer.",
+        ),
+        questions=(
+            "Who does {s} work for?",
+            "Which company employs {s}?",
+            "What is the name of {s}'s employer?",
+            "Who is {s}'s employer?",
+        ),
+        inverse=("Who works for {v}?", "Whom does {v} employ?"),
+    ),
+    Relation(
+        "birthday",
+        "person",
+        "date",
+        statements=(
+            "{s}'s birthday is on {v}.",
+            "{s} celebrates a birthday every year on {v}.",
+            "{v} is the birthday of {s}.",
+            "Every {v}, {s} has a birthday.",
+        ),
+        questions=(
+            "When is {s}'s birthday?",
+            "On which day does {s} celebrate a birthday?",
+            "What is the birthday of {s}?",
+            "What date is {s}'s birthday?",
+        ),
+        inverse=("Whose birthday is on {v}?",),
+    ),
+    Relation(
+        "mother tongue",
+        "person",
+        "language",
+        statements=(
+            "{s} grew up speaking {v}.",
+            "{v} is the mother tongue of {s}.",
+            "The mother tongue of {s} is {v}.",
+            "As a child, {s} spoke {v} at home; it is the mother tongue of {s}.",
+        ),
+        questions=(
+            "What is {s}'s mother tongue?",
+            "Which language did {s} grow up speaking?",
+            "What is the mother tongue of {s}?",
+            "Which language did {s} speak as a child?",
+        ),
+        inverse=("Who grew up speaking {v}?", "Whose mother tongue is {v}?"),
+    ),
+    Relation(
+        "body height",
+        "person",
+        "height",
+        statements=(
+            "{s} is {v} tall.",
+            "The body height of {s} is {v}.",
+            "At the last check-up {s} measured {v}.",
+            "{v} is the body height of {s}.",
+        ),
+        questions=(
+            "How tall is {s}?",
+            "What is {s}'s body height?",
+            "What did {s} measure at the last check-up?",
+            "What is the body height of {s}?",
+        ),
+        inverse=("Who is {v} tall?",),
+    ),
+    Relation(
+        "field of study",
+        "person",
+        "field",
+        statements=(
+            "{s} studied {v}.",
+            "{s} holds a degree in {v}.",
+            "At university {s} chose {v}.",
+            "A degree in {v} is what {s} finished university with.",
+        ),
+        questions=(
+            "What did {s} study?",
+            "In which field does {s} hold a degree?",
+            "What was {s}'s field of study?",
+            "What did {s} choose at university?",
+        ),
+        inverse=("Who studied {v}?", "Who holds a degree in {v}?"),
+    ),
+    Relation(
+        "pet",
+        "person",
+        "animal",
+        statements=(
+            "{s} keeps {a} {v} as a pet.",
+            "{s} has {a} {v} at home.",
+            "{A} {v} is the pet of {s}.",
+            "The pet that {s} owns is {a} {v}.",
+        ),
+        questions=(
+            "What animal does {s} keep as a pet?",
+            "What pet does {s} own?",
+            "Which kind of animal does {s} have at home?",
+            "What is {s}'s pet?",
+        ),
+        inverse=("Who keeps {a} {v} as a pet?", "Who owns {a} {v}?"),
+    ),
+    Relation(
+        "pet's name",
+        "person",
+        "pet name",
+        statements=(
+            "{s}'s pet is called {v}.",
+            "{s} named the pet {v}.",
+            "{v} is the name of the pet that belongs to {s}.",
+            "The pet of {s} answers to the name {v}.",
+        ),
+        questions=(
+            "What is the name of {s}'s pet?",
+            "What is {s}'s pet called?",
+            "To which name does {s}'s pet answer?",
+            "What name did {s} give the pet?",
+        ),
+        inverse=("Whose pet is called {v}?",),
+    ),
+)

@@ -1,0 +1,164 @@
+"""Everything a training run is made of, as one JSON file. Knows no torch.
+
+{"model": "smollm2-135m", "network": {...}, "data": [...], "objectives": {...}, "update": {...}, "run": {...}}
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from plume_memory.hypernet.fastweight.config import WriteRule
+from plume_memory.training.run_settings import RunSettings
+
+_FROZEN = ConfigDict(frozen=True, extra="forbid")
+
+
+class FastWeightSettings(BaseModel):
+    """Our own network (hypernet/fastweight); what a base model's sizes leave to choose."""
+
+    model_config = _FROZEN
+
+    kind: Literal["fast-weight"] = "fast-weight"
+    lowest_layer: float = Field(default=0.0, ge=0, lt=1, description="Layers from this share of the depth on adapt.")
+    rank: int = Field(default=64, ge=1)
+    value_width: int = Field(default=128, ge=1)
+    taps: int = Field(default=4, ge=1)
+    write: WriteRule = "delta"
+    mixer_blocks: int = Field(default=1, ge=0)
+    mixer_width: int = Field(default=192, ge=8)
+    mixer_layer: float = Field(default=0.4, ge=0, lt=1, description="Depth at which the mixer reads the text.")
+
+
+class D2LSettings(BaseModel):
+    """The reference architecture (hypernet/d2l), sized as its authors did unless said otherwise."""
+
+    model_config = _FROZEN
+
+    kind: Literal["d2l"] = "d2l"
+    rank: int = Field(default=8, ge=1)
+    latent_size: int = Field(default=512, ge=8)
+    blocks: int = Field(default=9, ge=1, description="Cross-attention layers of the encoder.")
+    heads: int = Field(default=16, ge=1)
+    kv_heads: int = Field(default=4, ge=1)
+    head_size: int = Field(default=128, ge=8)
+
+
+class FactsData(BaseModel):
+    """Invented facts (training/facts)."""
+
+    model_config = _FROZEN
+
+    kind: Literal["facts"] = "facts"
+    weight: float = Field(default=1.0, gt=0)
+    exclude_families: tuple[str, ...] = Field(default=(), description="Held out, to test on.")
+
+
+class JsonlData(BaseModel):
+    """Files of {"context", "qas": [{"question", "answers"}]}, one object a line, .jsonl or .jsonl.gz."""
+
+    model_config = _FROZEN
+
+    kind: Literal["jsonl"] = "jsonl"
+    name: str
+    paths: tuple[str, ...] = Field(min_length=1)
+    weight: float = Field(default=1.0, gt=0)
+    largest_words: int = Field(default=150, ge=10, description="Longer contexts are cut to a window of sentences.")
+    extractive: bool = Field(default=True, description="Keep only questions whose answer stands in the text.")
+    licence: str = Field(default="not stated", description="For the model card.")
+
+
+class TextData(BaseModel):
+    """A folder of .txt and .md files: reconstruction and completion only."""
+
+    model_config = _FROZEN
+
+    kind: Literal["text"] = "text"
+    name: str
+    folder: str
+    weight: float = Field(default=1.0, gt=0)
+    largest_words: int = Field(default=150, ge=10)
+    licence: str = Field(default="not stated", description="For the model card.")
+
+
+class Objectives(BaseModel):
+    """Weights of the losses, and how often their exchanges are drawn. A weight of 0 switches one off."""
+
+    model_config = _FROZEN
+
+    answer: float = Field(default=1.0, ge=0, description="Cross-entropy of the reference answer.")
+    distillation: float = Field(default=0.0, ge=0, description="−Σ p log q over the in-context teacher's top k.")
+    top_k: int = Field(default=16, ge=1)
+    reconstruction: float = Field(default=0.3, ge=0, description="Repeat the text.")
+    completion: float = Field(default=0.3, ge=0, description="Continue a cut sentence of it.")
+    retell_share: float = Field(default=0.3, ge=0, le=1, description="Share of texts with either of the two.")
+    span_tokens: int = Field(default=24, ge=4, description="Longest target of the two.")
+    kept: float = Field(default=0.5, ge=0, description="KL to the bare model on unrelated questions and prose.")
+    kept_share: float = Field(default=0.25, ge=0, le=1, description="Share of texts with such an exchange.")
+    fused: float = Field(default=0.5, ge=0, description="Cross-entropy under the fused distribution; update stage.")
+    stale: float = Field(default=0.1, ge=0, description="Unlikelihood of the outdated answer; update stage.")
+    unchanged: float = Field(
+        default=0.0, ge=0, description="KL on unaffected questions to the adapter of the old text; update stage."
+    )
+    factors_l1: float = Field(default=0.0, ge=0, description="Mean |B|.")
+    factors_l2: float = Field(default=0.0, ge=0, description="Mean B².")
+
+
+class Curriculum(BaseModel):
+    """How hard the samples are."""
+
+    model_config = _FROZEN
+
+    largest: tuple[tuple[int, int], ...] = Field(
+        default=((0, 1), (400, 6), (1200, 12)),
+        description="(step, most facts of a generated text); linear in between, constant after the last.",
+    )
+    asks: int = Field(default=4, ge=1, description="Most questions of one text in a batch.")
+    chunks: int = Field(default=1, ge=1, le=8, description="Texts are cut into 1 to this many chunks, written apart.")
+    chunk_share: float = Field(default=0.5, ge=0, le=1, description="Share of texts that are cut at all.")
+    companions: int = Field(
+        default=0, ge=0, description="Up to this many other texts are written into the same memory, as in a history."
+    )
+    companion_share: float = Field(default=0.5, ge=0, le=1, description="Share of texts with companions.")
+
+
+class UpdateStage(BaseModel):
+    """Samples with a correction, through the composition that answers use. A share of 0 switches it off."""
+
+    model_config = _FROZEN
+
+    share: float = Field(default=0.0, ge=0, le=1, description="Share of samples that carry an update.")
+    alpha: float = Field(default=1.0, description="α of the composition, as in MethodSettings.")
+    beta: float = Field(default=0.75, description="β of the composition.")
+    lambda_max: float = Field(default=1.0, ge=0, description="Of the fusion.")
+    tau: float = Field(default=0.3, gt=0, description="Of the fusion.")
+
+
+class Evaluation(BaseModel):
+    """What is measured on texts the network never saw."""
+
+    model_config = _FROZEN
+
+    facts: tuple[int, ...] = Field(default=(1, 2, 4, 8), description="Facts per text.")
+    texts: int = Field(default=24, ge=2, description="Texts for each of them; half as many from 8 facts on.")
+    prose: tuple[JsonlData, ...] = Field(default=(), description="Never trained on, or a held-out file.")
+    seed: int = 20_000
+
+
+class TrainSettings(BaseModel):
+    """A whole run."""
+
+    model_config = _FROZEN
+
+    model: str = "smollm2-135m"
+    network: Annotated[FastWeightSettings | D2LSettings, Field(discriminator="kind")] = FastWeightSettings()
+    start: str | None = Field(default=None, description="Folder of a trained hypernetwork to go on from.")
+    data_root: str = Field(default=".", description="Folder that the paths of `data` and `evaluation` start from.")
+    data: tuple[Annotated[FactsData | JsonlData | TextData, Field(discriminator="kind")], ...] = (FactsData(),)
+    texts: int = Field(default=16, ge=1, description="Texts of a micro-batch.")
+    pool: int = Field(default=8, ge=1, description="Micro-batches drawn together and sorted by length: less padding.")
+    largest_tokens: int = Field(default=256, ge=16, description="Longest chunk that is written at once.")
+    objectives: Objectives = Objectives()
+    curriculum: Curriculum = Curriculum()
+    update: UpdateStage = UpdateStage()
+    evaluation: Evaluation = Evaluation()
+    run: RunSettings = RunSettings()

@@ -1,0 +1,50 @@
+"""The frozen base model with an adapter per row, and what it makes of packed items.
+
+Legend: R rows, W width, D residual width, N target tokens.
+"""
+
+from contextlib import nullcontext
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from plume_memory.model.adapters import AdapterRows, attached
+from plume_memory.model.base import BaseModel
+from plume_memory.training.packing import Packed
+
+
+def target_logits(base: BaseModel, packed: Packed, rows: AdapterRows | None) -> Tensor:
+    """Run the student over packed rows.
+
+    Gradients flow into the adapters and nowhere else; below the lowest adapted layer nothing is kept.
+
+    Returns:
+        Logits [N, vocabulary] in the model's dtype, one row per target token.
+    """
+    # The fused CPU kernel's backward pass is slow on short sequences: a quarter of the step, measured.
+    backend = sdpa_kernel(SDPBackend.MATH) if base.device.type == "cpu" else nullcontext()
+    with attached(base.model, rows), backend:
+        hidden = base.model.model(
+            input_ids=packed.ids, attention_mask=packed.mask, position_ids=packed.positions, use_cache=False
+        ).last_hidden_state
+    return base.logits(hidden.flatten(0, 1)[packed.at])
+
+
+def token_losses(logits: Tensor, packed: Packed) -> Tensor:
+    """Cross-entropy [N] of each target token, float32 nats."""
+    return F.cross_entropy(logits.float(), packed.targets, reduction="none")
+
+
+def item_means(values: Tensor, packed: Packed) -> Tensor:
+    """Mean [number of items] of per-token values over each item's tokens."""
+    total = values.new_zeros(len(packed.items)).index_add(0, packed.item, values)
+    return total / torch.bincount(packed.item, minlength=len(packed.items))
+
+
+def exact_items(logits: Tensor, packed: Packed) -> Tensor:
+    """[number of items] bool: every target token is the most likely one, so greedy decoding writes it."""
+    wrong = (logits.argmax(-1) != packed.targets).to(torch.int64)
+    misses: Tensor = torch.zeros(len(packed.items), dtype=torch.int64, device=wrong.device)
+    return misses.index_add(0, packed.item, wrong) == 0

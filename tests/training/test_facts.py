@@ -1,0 +1,203 @@
+"""Invented facts: what is asked stands in the text, corrections are clean, and a seed gives the same text."""
+
+import random
+import string
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from plume_memory.errors import TrainingError
+from plume_memory.training.facts import FAMILIES, FactSource
+from plume_memory.training.facts.draw import draw_facts
+from plume_memory.training.facts.names import SUBJECTS
+from plume_memory.training.facts.relation import SELF, Relation
+from plume_memory.training.facts.values import VALUES, opens_sentence
+from plume_memory.training.samples import Sample
+
+RELATIONS = [relation for family in FAMILIES.values() for relation in family]
+SEEDS = st.integers(0, 2**32)
+SOURCE = FactSource("facts")
+
+
+def drawn(seed: int, *, largest: int = 12, update: bool = False, source: FactSource = SOURCE) -> Sample:
+    return source.draw(random.Random(seed), largest=largest, update=update)
+
+
+def placeholders(phrasing: str) -> set[str]:
+    return {field for _, field, _, _ in string.Formatter().parse(phrasing) if field}
+
+
+def named(relation: Relation) -> str:
+    return f"{relation.subject}-{relation.label}"
+
+
+def test_there_are_many_relations_and_no_two_of_a_subject_kind_share_a_label():
+    assert len(RELATIONS) >= 60
+    assert len({(relation.subject, relation.label) for relation in RELATIONS}) == len(RELATIONS)
+
+
+@pytest.mark.parametrize("relation", RELATIONS, ids=named)
+def test_every_relation_has_four_statements_and_four_questions_that_differ(relation):
+    assert len(set(relation.statements)) == len(relation.statements) >= 4
+    assert len(set(relation.questions)) == len(relation.questions) >= 4
+    assert relation.subject == SELF or relation.subject in SUBJECTS
+    assert relation.value in VALUES
+
+
+def test_every_kind_of_value_is_used():
+    assert set(VALUES) == {relation.value for relation in RELATIONS}
+
+
+@pytest.mark.parametrize("relation", RELATIONS, ids=named)
+def test_every_phrasing_names_what_it_must_and_reads_as_a_sentence(relation):
+    subject = set() if relation.subject == SELF else {"s"}
+    for phrasing in relation.statements:
+        assert placeholders(phrasing) - {"a", "A"} == subject | {"v"}, phrasing
+        assert phrasing.endswith("."), phrasing
+        assert phrasing[0].isupper() or phrasing[0] == "{", phrasing
+        assert not phrasing.startswith("{v}") or opens_sentence(relation.value), phrasing
+    for phrasing in relation.questions:
+        assert placeholders(phrasing) == subject, phrasing
+    for phrasing in relation.inverse:
+        assert placeholders(phrasing) - {"a"} == {"v"}, phrasing
+    for phrasing in relation.questions + relation.inverse:
+        assert phrasing.endswith("?"), phrasing
+
+
+@pytest.mark.parametrize("kind", sorted(SUBJECTS))
+def test_names_of_subjects_are_many(kind):
+    chance = random.Random(0)
+    names = {SUBJECTS[kind](chance) for _ in range(1000)}
+    assert len(names) > 850
+    assert all(name == " ".join(name.split()) for name in names)
+
+
+def test_some_statements_of_most_families_give_the_value_before_the_subject():
+    for family, relations in FAMILIES.items():
+        if family != "self":
+            before = [s for r in relations for s in r.statements if s.index("{v}") < s.index("{s}")]
+            assert before, family
+
+
+@pytest.mark.parametrize("kind", sorted(VALUES))
+def test_values_are_trimmed_and_open_sentences_as_declared(kind):
+    chance = random.Random(0)
+    values = [VALUES[kind](chance) for _ in range(300)]
+    assert all(value == " ".join(value.split()) and value and not value.endswith(".") for value in values)
+    assert not opens_sentence(kind) or not any(value[0].islower() for value in values if kind != "device")
+
+
+@settings(max_examples=200, deadline=None)
+@given(seed=SEEDS, largest=st.integers(1, 40))
+def test_every_answer_stands_in_the_text_and_each_fact_is_asked_once(seed, largest):
+    sample = drawn(seed, largest=largest)
+    assert 1 <= sample.facts <= largest
+    assert len(sample.asks) == sample.facts
+    assert len({ask.question for ask in sample.asks}) == sample.facts
+    assert sample.update is None
+    for ask in sample.asks:
+        assert ask.answer in sample.text
+        assert not ask.affected
+        assert ask.stale is None
+
+
+@settings(max_examples=300, deadline=None)
+@given(seed=SEEDS, largest=st.integers(1, 40))
+def test_an_update_states_the_new_values_and_never_the_stale_ones(seed, largest):
+    sample = drawn(seed, largest=largest, update=True)
+    affected = [ask for ask in sample.asks if ask.affected]
+    assert 1 <= len(affected) <= 3
+    assert len(sample.asks) == sample.facts
+    for ask in affected:
+        assert ask.answer in sample.update
+        assert ask.answer != ask.stale
+        assert ask.stale in sample.text
+        assert ask.stale.lower() not in sample.update.lower()
+    for ask in sample.asks:
+        assert ask.affected or (ask.answer in sample.text and ask.stale is None)
+
+
+def test_updates_are_short_corrections_in_about_a_third_of_cases_and_restate_facts_in_others():
+    samples = [drawn(seed, largest=12, update=True) for seed in range(600)]
+    samples = [sample for sample in samples if sample.facts >= 6]
+    restating = sum(any(not ask.affected and ask.answer in sample.update for ask in sample.asks) for sample in samples)
+    assert 0.3 < restating / len(samples) < 0.8
+
+
+@settings(max_examples=100, deadline=None)
+@given(seed=SEEDS, count=st.integers(1, 64))
+def test_no_subject_has_a_relation_twice_and_no_name_is_part_of_another(seed, count):
+    facts = draw_facts(random.Random(seed), RELATIONS, count)
+    assert len(facts) == count
+    assert len({(fact.relation.label, fact.relation.subject, fact.subject) for fact in facts}) == count
+    subjects = sorted({fact.subject for fact in facts if fact.subject})
+    assert not [(one, other) for one in subjects for other in subjects if one != other and one in other]
+
+
+def test_facts_cluster_by_subject_and_by_relation():
+    many = [draw_facts(random.Random(seed), RELATIONS, 8) for seed in range(200)]
+    assert sum(len({fact.subject for fact in facts}) <= 5 for facts in many) > 20
+    assert sum(len({named(fact.relation) for fact in facts}) <= 4 for facts in many) > 20
+
+
+@given(seed=SEEDS, update=st.booleans())
+@settings(max_examples=50, deadline=None)
+def test_the_same_state_gives_the_same_sample(seed, update):
+    assert drawn(seed, update=update) == drawn(seed, update=update, source=FactSource("facts"))
+
+
+def test_styles_and_distractors_vary_the_texts():
+    texts = [drawn(seed, largest=6).text for seed in range(300)]
+    assert sum(text.startswith(("- ", "* ", "• ")) for text in texts) > 10
+    assert sum("Assistant: " in text for text in texts) > 5
+    assert sum(text.startswith("#") for text in texts) > 10
+    bare = FactSource("bare", distractors=0.0)
+    assert sum(map(len, texts)) > sum(len(drawn(seed, largest=6, source=bare).text) for seed in range(300))
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_a_family_held_out_is_never_asked_and_a_family_alone_is_all_that_is(family):
+    def asked_by(relations) -> set[str]:
+        return {phrasing.split("{")[0] for relation in relations for phrasing in relation.questions + relation.inverse}
+
+    source = FactSource("held", exclude_families=[family])
+    assert set(source._relations).isdisjoint(FAMILIES[family])
+    alone = FactSource("alone", only_families=[family])
+    openings = tuple(asked_by(FAMILIES[family]))
+    for seed in range(20):
+        sample = drawn(seed, largest=30, update=seed % 2 == 0, source=alone)
+        assert all(ask.question.startswith(openings) for ask in sample.asks)
+
+
+def test_smallest_is_the_fewest_facts_unless_the_curriculum_allows_less():
+    source = FactSource("many", smallest=5)
+    assert {drawn(seed, largest=7, source=source).facts for seed in range(60)} == {5, 6, 7}
+    assert drawn(1, largest=3, source=source).facts == 3
+
+
+def test_a_relation_that_is_filled_in_has_the_article_of_its_value():
+    job = next(relation for relation in FAMILIES["people"] if relation.label == "occupation")
+    assert job.fill("{s} is {a} {v}.", "Ada", "optician") == "Ada is an optician."
+    assert job.fill("{A} {v} is {s}.", "Ada", "one-eyed cat") == "A one-eyed cat is Ada."
+
+
+def test_a_wrong_family_or_number_is_refused_with_what_there_is():
+    with pytest.raises(TrainingError, match=r"no family wizards; choose from codes, companies"):
+        FactSource("facts", only_families=["wizards"])
+    with pytest.raises(TrainingError, match="every family is excluded"):
+        FactSource("facts", exclude_families=list(FAMILIES))
+    with pytest.raises(TrainingError, match="got smallest=0"):
+        FactSource("facts", smallest=0)
+    with pytest.raises(TrainingError, match="distractors=2"):
+        FactSource("facts", distractors=2)
+    with pytest.raises(TrainingError, match="largest must be at least 1"):
+        drawn(0, largest=0)
+
+
+def test_a_fact_takes_less_than_half_a_millisecond():
+    began, facts = time.perf_counter(), 0
+    for seed in range(100):
+        facts += drawn(seed, largest=32, update=seed % 2 == 0).facts
+    assert (time.perf_counter() - began) / facts < 0.0005
