@@ -21,7 +21,7 @@ from plume_memory.distill import DistillationParameterizer
 from plume_memory.errors import InvalidInput
 from plume_memory.evidence.segment import units_of
 from plume_memory.evidence.tokens import build_encoding, token_counter
-from plume_memory.hypernet.d2l.loading import load_d2l_parameterizer
+from plume_memory.hypernet.loading import load_hypernetwork, shipped_hypernetwork
 from plume_memory.hypernet.parameterizer import Parameterizer
 from plume_memory.lora.algebra import KeyedChunk, compose_chunks, weighted_sum
 from plume_memory.lora.factors import LoraFactors
@@ -125,10 +125,10 @@ class Engine:
 
         Args:
             model: a name of `plume models`, a local folder, or a Hugging Face id.
-            hypernetwork: a folder written by `plume models convert`; "distill" for context
-                distillation; "none" for evidence states only; "auto" for the model's own
-                hypernetwork where one is published, else distillation.
-            settings: the method's settings.
+            hypernetwork: a folder written by `plume train` or `plume models convert`; "distill" for
+                context distillation; "none" for evidence states only; "auto" for the model's own
+                hypernetwork where one is shipped or published, else distillation.
+            settings: the method's settings; by default those the hypernetwork was measured with.
             device: "cpu", "cuda", …; CUDA where there is one.
             dtype: "bfloat16", "float32" or "float16"; bfloat16 where it is native.
             cache: folder of prepared models.
@@ -142,16 +142,15 @@ class Engine:
         if hypernetwork == "none":
             return cls(base, None, settings)
         source = named_source(model)
-        if hypernetwork == "distill" or (hypernetwork == "auto" and (source is None or source.checkpoint is None)):
+        own = (shipped_hypernetwork(source.name) or source.checkpoint) if source and hypernetwork == "auto" else None
+        if hypernetwork == "distill" or (hypernetwork == "auto" and own is None):
             return cls(base, DistillationParameterizer(base, progress=progress), settings)
-        chosen = settings or MethodSettings()
-        published = source.checkpoint if source and hypernetwork == "auto" else None
-        if published is None and not Path(hypernetwork).expanduser().is_dir():
+        if own is None and not Path(hypernetwork).expanduser().is_dir():
             raise InvalidInput(
-                f"Unknown hypernetwork {hypernetwork!r}: write auto, distill, none, or a converted folder."
+                f"Unknown hypernetwork {hypernetwork!r}: write auto, distill, none, or the folder of a network."
             )
-        d2l = load_d2l_parameterizer(base, published or Path(hypernetwork).expanduser(), chosen, cache=cache)
-        return cls(base, d2l, chosen)
+        loaded = load_hypernetwork(base, own or Path(hypernetwork).expanduser(), settings, cache=cache)
+        return cls(base, loaded.parameterizer, loaded.settings)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -234,11 +233,13 @@ class Engine:
         parameterizer = self.parameterizer
         assert parameterizer is not None, "callers ask for factors only with a parameterizer"
 
+        shared = parameterizer.shared_a
+
         def build() -> bytes:
-            return to_bytes(parameterizer.parameterize([text])[0])
+            return to_bytes(parameterizer.parameterize([text])[0], without_A=shared is not None)
 
         key = self.factors_key(text)
-        return self._remember(cache, key, lambda: from_bytes(cache.fetch(key, "factors", build)))
+        return self._remember(cache, key, lambda: from_bytes(cache.fetch(key, "factors", build), A=shared))
 
     def evidence(self, unit: Unit, framed: Framed, cache: Cache) -> LoraFactors | KVPrefix:
         """The evidence stream's adapter, H(m*) with the bias block, or its compiled prefix."""

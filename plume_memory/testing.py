@@ -114,6 +114,11 @@ class HashParameterizer:
         """Names the rule, the rank and whether there is a bias."""
         return f"hash-1-{self._rank}-{self.bias is not None}"
 
+    @property
+    def shared_a(self) -> None:
+        """Every text has an A of its own."""
+        return None
+
     def parameterize(self, texts: Sequence[str]) -> list[LoraFactors]:
         """Return one adapter per text."""
         self.calls.extend(texts)

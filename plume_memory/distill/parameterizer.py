@@ -68,6 +68,11 @@ class DistillationParameterizer:
         """Distilled factors have no shared bias block."""
         return None
 
+    @property
+    def shared_a(self) -> None:
+        """Every text has an A of its own."""
+        return None
+
     def parameterize(self, texts: Sequence[str]) -> list[LoraFactors]:
         """Distil each text into factors of its own.
 

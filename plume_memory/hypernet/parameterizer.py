@@ -5,7 +5,7 @@ Legend: B chunks of a batch, S tokens, L layers, M target modules, r rank, d lat
 """
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Literal, Protocol
 
@@ -44,6 +44,13 @@ class Parameterizer(Protocol):
     @property
     def bias(self) -> LoraFactors | None:
         """The learned block that every context adapter carries once; None without one."""
+
+    @property
+    def shared_a(self) -> Mapping[str, Tensor] | None:
+        """Module path → the A [L, r, d_in] that all texts share, on the CPU; None where each has its own.
+
+        Only B is then stored per text, and factors add up without growing in rank.
+        """
 
     def parameterize(self, texts: Sequence[str]) -> list[LoraFactors]:
         """Return the factors of each text: its chunks concatenated along the rank, without the bias.
@@ -117,6 +124,11 @@ class D2LParameterizer:
         """The checkpoint's learned bias block; None if it has none."""
         bias = self._network.bias()
         return None if bias is None else bias.to(device="cpu")  # where cached factors are read to
+
+    @property
+    def shared_a(self) -> None:
+        """Every text has an A of its own."""
+        return None
 
     def parameterize(self, texts: Sequence[str]) -> list[LoraFactors]:
         """Return each text's factors, float32 on the network's device, rank = chunks · r.

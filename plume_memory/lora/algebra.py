@@ -47,6 +47,9 @@ def concat(parts: Sequence[LoraFactors]) -> LoraFactors:
     Otherwise the scale largest in magnitude stays the scale of the result and the ratio
     w_i = scale_i / scale, at most 1 in magnitude, is folded into B_i, so nothing can overflow.
 
+    Parts that share their A, the very same tensors, add up in B instead and the rank does not grow:
+    Σ w_i B_iᵀ A = (Σ w_i B_i)ᵀ A, summed in float32 and rounded once to the factors' dtype.
+
     Raises:
         FactorsError: no parts, or parts that differ in layers, modules, widths, dtype or device.
     """
@@ -58,6 +61,9 @@ def concat(parts: Sequence[LoraFactors]) -> LoraFactors:
     if len(parts) == 1:
         return first
     scale = max((part.scale for part in parts), key=abs)
+    if all(_same_a(first, other) for other in parts[1:]):
+        added = {name: Pair(pair.A, _added(parts, name, scale)) for name, pair in first.modules.items()}
+        return LoraFactors(added, first.layers, scale)
     joined = {
         name: Pair(
             torch.cat([part.modules[name].A for part in parts], dim=1),  # [L, Σr, d_in]
@@ -270,6 +276,16 @@ def _kept(decomposed: _Decomposed, rank: int, factors: LoraFactors) -> Pair:
 def _refolded(part: LoraFactors, name: str, scale: float) -> Tensor:
     B = part.modules[name].B
     return B if part.scale == scale else B * (part.scale / scale)
+
+
+def _same_a(first: LoraFactors, other: LoraFactors) -> bool:
+    return all(pair.A is other.modules[name].A for name, pair in first.modules.items())
+
+
+def _added(parts: Sequence[LoraFactors], name: str, scale: float) -> Tensor:
+    weights = [part.scale / scale if scale else 0.0 for part in parts]
+    total = sum(w * part.modules[name].B.float() for w, part in zip(weights, parts, strict=True))
+    return torch.as_tensor(total).to(parts[0].dtype)
 
 
 def _require_alike(first: LoraFactors, other: LoraFactors) -> None:

@@ -1,9 +1,10 @@
 """LoRA factors as bytes and files, and their export for PEFT. Knows nothing of models or stores.
 
-Format 1 is one safetensors file: tensors `{module path}.A` [L, r, d_in] and `{module path}.B` [L, r, d_out],
-and one metadata entry `plume` holding a JSON object with `format`, `layers`, `scale`, `fingerprints` and
-`sha256` (over names and bytes of the tensors in order of their names). One entry, because safetensors
-does not order several, and equal factors must give equal bytes: artifacts are addressed by content.
+Format 1 is one safetensors file: tensors `{module path}.A` [L, r, d_in] and `{module path}.B` [L, r, d_out]
+(A is left out where a parameterizer gives every text the same one), and one metadata entry `plume` holding a
+JSON object with `format`, `layers`, `scale`, `fingerprints` and `sha256` (over names and bytes of the tensors
+in order of their names). One entry, because safetensors does not order several, and equal factors must give
+equal bytes: artifacts are addressed by content.
 """
 
 import hashlib
@@ -35,16 +36,17 @@ class _Header(BaseModel):
     sha256: str
 
 
-def to_bytes(factors: LoraFactors, *, fingerprints: Mapping[str, str] | None = None) -> bytes:
+def to_bytes(factors: LoraFactors, *, fingerprints: Mapping[str, str] | None = None, without_A: bool = False) -> bytes:
     """Serialise factors, bit exact; equal factors and fingerprints give equal bytes.
 
     Args:
         factors: what to write; any dtype, any device.
         fingerprints: what the factors were made with, by name ("model", "parameterizer", …).
+        without_A: leave A out; the reader must bring it.
     """
     tensors: dict[str, Tensor] = {}
     for name, pair in factors.modules.items():
-        for letter, tensor in zip("AB", pair, strict=True):
+        for letter, tensor in zip("B" if without_A else "AB", pair[1:] if without_A else pair, strict=True):
             # a copy: safetensors refuses tensors that share memory
             tensors[f"{name}.{letter}"] = tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
     header = _Header(
@@ -58,11 +60,15 @@ def to_bytes(factors: LoraFactors, *, fingerprints: Mapping[str, str] | None = N
     return content
 
 
-def from_bytes(content: bytes) -> LoraFactors:
+def from_bytes(content: bytes, *, A: Mapping[str, Tensor] | None = None) -> LoraFactors:
     """Read what `to_bytes` wrote, onto the CPU.
 
+    Args:
+        content: the bytes.
+        A: module path → A [L, r, d_in], for factors stored without it; taken as it is, not copied.
+
     Raises:
-        FactorsError: the bytes are damaged, are no factors, or have a newer format.
+        FactorsError: the bytes are damaged, are no factors, have a newer format, or need an A that was not given.
     """
     header = _header(content)
     try:
@@ -74,6 +80,9 @@ def from_bytes(content: bytes) -> LoraFactors:
         raise FactorsError(f"The factors are damaged: their sha256 is {found}, not {header.sha256}; write them anew.")
     modules: dict[str, Pair] = {}
     for name in sorted({key.rpartition(".")[0] for key in tensors}):
+        if A is not None and name in A and f"{name}.A" not in tensors and f"{name}.B" in tensors:
+            modules[name] = Pair(A[name], tensors[f"{name}.B"])
+            continue
         if not {f"{name}.A", f"{name}.B"} <= tensors.keys():
             raise FactorsError(f"The file has no complete pair for {name!r}; it holds {sorted(tensors)}.")
         modules[name] = Pair(tensors[f"{name}.A"], tensors[f"{name}.B"])

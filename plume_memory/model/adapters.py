@@ -24,13 +24,15 @@ class AdapterRows:
     """Factors of a batch, zero-padded to the widest rank; the scale is folded into B."""
 
     modules: dict[tuple[int, str], tuple[Tensor, Tensor]]
-    """(layer, module path) → A [R, d_in, r], B [R, r, d_out]; or A [d_in, r], B [r, d_out] for all rows alike."""
+    """(layer, module path) → A [R, d_in, r], B [R, r, d_out]; either without R where all rows share it."""
     rows: int
     rank: int
 
     def select(self, rows: Tensor) -> "AdapterRows":
         """Keep only some rows (int64 indices)."""
-        kept = {key: (A[rows], B[rows]) if A.ndim == 3 else (A, B) for key, (A, B) in self.modules.items()}
+        kept = {
+            key: (A[rows] if A.ndim == 3 else A, B[rows] if B.ndim == 3 else B) for key, (A, B) in self.modules.items()
+        }
         return AdapterRows(kept, len(rows), self.rank)
 
 

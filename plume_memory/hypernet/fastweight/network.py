@@ -116,5 +116,5 @@ def _shifted(values: Tensor) -> Tensor:
 
 
 def _orthonormal(rows: int, columns: int) -> Tensor:
-    wide = torch.linalg.qr(torch.randn(max(rows, columns), min(rows, columns))).Q
+    wide: Tensor = torch.linalg.qr(torch.randn(max(rows, columns), min(rows, columns))).Q
     return wide if rows >= columns else wide.T.contiguous()

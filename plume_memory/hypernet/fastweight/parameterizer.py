@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from plume_memory.errors import ParameterizerError
 from plume_memory.hypernet.encoder import block_count
@@ -38,6 +39,7 @@ class FastWeightParameterizer:
         _require_fit(network, base)
         self._network, self._base, self._manifest = network, base, manifest
         self._head = base.chat.prefix_ids()
+        self._A = network.read_keys.detach().to(device="cpu", dtype=base.dtype)
 
     @property
     def fingerprint(self) -> str:
@@ -54,8 +56,13 @@ class FastWeightParameterizer:
         """There is no learned bias block: a memory of nothing changes nothing."""
         return None
 
+    @property
+    def shared_a(self) -> dict[str, Tensor]:
+        """The read keys [L, r, F] in the model's dtype."""
+        return {MODULE: self._A}
+
     def parameterize(self, texts: Sequence[str]) -> list[LoraFactors]:
-        """Return each text's factors in float32 on the model's device, rank = pieces · r.
+        """Return each text's factors in the model's dtype on the CPU, of rank r.
 
         Raises:
             ParameterizerError: a text is empty or white space.
@@ -82,9 +89,8 @@ class FastWeightParameterizer:
         config = self._network.config
         with self._base.lock:
             reading = read_texts(self._base.model, pieces, self._head, config.layers, config.mixer_layer)
-        B = self._network(reading)  # [L, B, r, D]
-        A = self._network.read_keys.detach()
-        return [LoraFactors({MODULE: Pair(A, B[:, i].contiguous())}, config.layers) for i in range(len(pieces))]
+        B = self._network(reading).to(device="cpu", dtype=self._A.dtype)  # [L, B, r, D]
+        return [LoraFactors({MODULE: Pair(self._A, B[:, i].contiguous())}, config.layers) for i in range(len(pieces))]
 
 
 def load_fast_weight_parameterizer(base: BaseModel, folder: Path) -> FastWeightParameterizer:

@@ -1,0 +1,54 @@
+"""From a folder or a published checkpoint to a parameterizer: one way in for every kind of hypernetwork."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from plume_memory.config import MethodSettings
+from plume_memory.hypernet.d2l.loading import load_d2l_parameterizer
+from plume_memory.hypernet.fastweight.checkpoint import is_fast_weight, read_manifest
+from plume_memory.hypernet.fastweight.parameterizer import load_fast_weight_parameterizer
+from plume_memory.hypernet.parameterizer import Parameterizer
+from plume_memory.model.base import BaseModel
+from plume_memory.model.hub import HubCheckpoint
+
+_SHIPPED = Path(__file__).parent / "weights"
+
+
+class LoadedHypernetwork(NamedTuple):
+    """A parameterizer and the settings its answers are best composed with."""
+
+    parameterizer: Parameterizer
+    settings: MethodSettings
+
+
+def load_hypernetwork(
+    base: BaseModel,
+    source: Path | HubCheckpoint,
+    settings: MethodSettings | None = None,
+    *,
+    cache: Path | None = None,
+) -> LoadedHypernetwork:
+    """Load a hypernetwork for a base model.
+
+    Args:
+        base: the model it was trained for.
+        source: a folder written by `plume train` or `plume models convert`, or a published checkpoint.
+        settings: of the method; by default what the network was measured with.
+        cache: where converted checkpoints are kept.
+
+    Raises:
+        CheckpointError: the folder cannot be read.
+        ParameterizerError: the network was made for a model of other sizes.
+        HubUnreachable: the published checkpoint is not on this machine and the hub is out of reach.
+    """
+    if isinstance(source, Path) and is_fast_weight(source):
+        own = MethodSettings(**read_manifest(source).answers.model_dump())
+        return LoadedHypernetwork(load_fast_weight_parameterizer(base, source), settings or own)
+    chosen = settings or MethodSettings()
+    return LoadedHypernetwork(load_d2l_parameterizer(base, source, chosen, cache=cache), chosen)
+
+
+def shipped_hypernetwork(model: str) -> Path | None:
+    """Folder of the network that this package carries for a named model; None where it carries none."""
+    folder = _SHIPPED / model
+    return folder if (folder / "config.json").is_file() else None
