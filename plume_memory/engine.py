@@ -21,8 +21,9 @@ from plume_memory.distill import DistillationParameterizer
 from plume_memory.errors import InvalidInput
 from plume_memory.evidence.segment import units_of
 from plume_memory.evidence.tokens import build_encoding, token_counter
-from plume_memory.hypernet.loading import load_hypernetwork, shipped_hypernetwork
+from plume_memory.hypernet.loading import load_hypernetwork
 from plume_memory.hypernet.parameterizer import Parameterizer
+from plume_memory.hypernet.shipped import shipped_hypernetwork
 from plume_memory.lora.algebra import KeyedChunk, compose_chunks, weighted_sum
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.lora.files import from_bytes, to_bytes
@@ -136,7 +137,8 @@ class Engine:
 
         Raises:
             ModelError: the model or its hypernetwork cannot be had; the subclass says why.
-            CheckpointError: the hypernetwork's folder cannot be read, or is another model's.
+            CheckpointError: the hypernetwork's folder cannot be read.
+            ParameterizerError: the hypernetwork was made for a model of other sizes.
         """
         base = BaseModel.load(model, device=device, dtype=dtype, cache=cache)
         if hypernetwork == "none":

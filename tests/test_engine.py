@@ -1,6 +1,7 @@
 """The engine over a real Doc-to-LoRA network (the golden checkpoints), and how histories are cut."""
 
 import os
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,8 +13,13 @@ from plume_memory import Engine, MethodSettings, ParametricMemory
 from plume_memory.errors import CheckpointError, ParameterizerError
 from plume_memory.hypernet.d2l.checkpoint import convert
 from plume_memory.hypernet.d2l.loading import load_d2l_parameterizer
+from plume_memory.hypernet.fastweight import checkpoint
+from plume_memory.hypernet.fastweight.config import FastWeightConfig
+from plume_memory.hypernet.fastweight.network import FastWeightNetwork
+from plume_memory.hypernet.fastweight.parameterizer import load_fast_weight_parameterizer
+from plume_memory.lora.files import from_bytes
 from plume_memory.model.base import BaseModel
-from plume_memory.records import NOTICE, Transition
+from plume_memory.records import NOTICE, History, Transition
 from plume_memory.testing import byte_tokenizer, tiny_base, tiny_engine
 
 GOLDEN = Path(os.environ.get("PLUME_FIXTURES", Path(__file__).parents[2] / "shared" / "fixtures" / "d2l"))
@@ -121,3 +127,104 @@ def test_smollm2s_tokens_are_counted_as_its_own_tokenizer_does(smollm2: BaseMode
     for text in ("The year 1987, twice.", "  def f(x):\n\treturn x**2\n\n", "Zürich 艾丽丝 👩‍🚀", "don't  STOP  "):
         assert engine.count_tokens(text) == smollm2.chat.count(text)
         assert engine.count_tokens is not smollm2.chat.count
+
+
+# --- fast-weight networks: one A for all -----------------------------------------------------------
+
+MODULE = "mlp.down_proj"
+ANSWERS = checkpoint.AnswerSettings(alpha=0.9, beta=0.6, lambda_max=2.0, tau=0.2, delta=0.1, unit_tokens=40)
+
+
+class Kept:
+    """A cache that shows what it holds."""
+
+    def __init__(self, place: str = "here") -> None:
+        self.place, self.held = place, dict[str, bytes]()
+
+    def fetch(self, key: str, kind: str, build: Callable[[], bytes]) -> bytes:
+        if key not in self.held:
+            self.held[key] = build()
+        return self.held[key]
+
+    def discard(self, key: str) -> None:
+        self.held.pop(key, None)
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Path:
+    torch.manual_seed(0)
+    sizes = FastWeightConfig(hidden_size=32, intermediate_size=64, layers=(1, 2), rank=8, value_width=6, mixer_layer=1)
+    folder = tmp_path / "network"
+    folder.mkdir()
+    checkpoint.save(FastWeightNetwork(sizes), folder, base_model="tiny", max_tokens=30, answers=ANSWERS)
+    return folder
+
+
+def test_an_adapter_of_many_units_keeps_the_networks_rank(network: Path) -> None:
+    """Σ weights · Δ(unit) of every unit: α where old and full share it, α + β where it is new."""
+    base = tiny_base("llama")
+    parameterizer = load_fast_weight_parameterizer(base, network)
+    settings = MethodSettings(alpha=0.9, beta=0.6, unit_tokens=40)
+    engine = Engine(base, parameterizer, settings)
+    before = tuple(Transition(i + 1, f"Fact number {i}: the code of room {i} is {7 * i}, they say.") for i in range(4))
+    after = (*before, Transition(5, "A new one: the code of room 2 is 99."))
+
+    found = engine.global_adapter(History("alice", 5, after), Kept())
+
+    assert found is not None
+    assert found.rank == 8
+    units = {side: [u.text for u in engine.units(side)] for side in (before, after)}
+    assert len(units[after]) > 4
+    made = {text: parameterizer.parameterize([text])[0] for text in {*units[before], *units[after]}}
+    for layer in (1, 2):
+        delta = {text: factors.delta(MODULE, layer) for text, factors in made.items()}
+        full, old = (sum(delta[text] for text in units[side]) for side in (after, before))
+        expected = 0.9 * full + 0.6 * (full - old)
+        torch.testing.assert_close(found.delta(MODULE, layer), expected, atol=1e-6, rtol=1e-4)
+
+
+def test_what_is_cached_holds_no_a(network: Path) -> None:
+    base = tiny_base("llama")
+    parameterizer = load_fast_weight_parameterizer(base, network)
+    cache = Kept()
+    for engine in (Engine(base, parameterizer), Engine(base, parameterizer)):  # the second reads what the first kept
+        read = engine.factors("The code is 7.", cache)
+        assert read.modules[MODULE].A is parameterizer.shared_a[MODULE]
+
+    ((content,),) = (tuple(cache.held.values()),)
+    B = parameterizer.parameterize(["The code is 7."])[0].modules[MODULE].B
+    assert len(content) < B.nbytes + 1000
+    assert torch.equal(from_bytes(content, A=parameterizer.shared_a).modules[MODULE].B, B)
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma2"])
+def test_a_memory_on_a_trained_network_answers_and_is_updated(tmp_path: Path, network: Path, family: str) -> None:
+    base = tiny_base(family)
+    settings = MethodSettings(max_new_tokens=4, unit_tokens=40)
+    engine = Engine(base, load_fast_weight_parameterizer(base, network), settings)
+    with ParametricMemory.open("alice", url=f"sqlite:///{tmp_path / 'log.db'}", engine=engine) as memory:
+        memory.update("Alice lives in Bern.")
+        memory.update("Alice lives in Zurich.")
+        answer = memory.ask("Where does Alice live?")
+        past = memory.at(version=1).ask("Where does Alice live?")
+
+    assert (answer.version, past.version) == (2, 1)
+    assert answer.trace[0].js > 0
+
+
+def test_a_folder_brings_the_settings_it_was_measured_with(tmp_path: Path, network: Path) -> None:
+    folder = tmp_path / "base"
+    base = tiny_base("llama")
+    base.model.save_pretrained(folder)
+    byte_tokenizer().save_pretrained(folder)
+
+    engine = Engine.load(str(folder), hypernetwork=str(network), device="cpu", dtype="float32")
+    chosen = Engine.load(
+        str(folder), hypernetwork=str(network), settings=MethodSettings(beta=0.1), device="cpu", dtype="float32"
+    )
+
+    expected = MethodSettings(alpha=0.9, beta=0.6, lambda_max=2.0, tau=0.2, delta=0.1, unit_tokens=40)
+    assert engine.settings == expected
+    assert chosen.settings == MethodSettings(beta=0.1)
+    assert engine.parameterizer is not None
+    assert engine.parameterizer.shared_a is not None

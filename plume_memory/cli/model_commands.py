@@ -23,13 +23,19 @@ def register(app: typer.Typer) -> None:
 @models_app.command("list")
 def list_models(as_json: AsJson = False) -> None:
     """List the named models; any Hugging Face id or local folder works too."""
-    from plume_memory.model.hub import NAMED_MODELS, is_cached  # noqa: PLC0415 — after `--help`
+    from plume_memory.hypernet.shipped import shipped_hypernetwork  # noqa: PLC0415 — after `--help`
+    from plume_memory.model.hub import NAMED_MODELS, ModelSource, is_cached  # noqa: PLC0415
+
+    def network_of(source: ModelSource) -> str:
+        if shipped_hypernetwork(source.name):
+            return "shipped"
+        return source.checkpoint.repo if source.checkpoint else "distillation"
 
     found = [
         {
             "name": source.name,
             "origin": source.origin if isinstance(source.origin, str) else source.origin.requirement,
-            "hypernetwork": source.checkpoint.repo if source.checkpoint else "distillation",
+            "hypernetwork": network_of(source),
             "cached": is_cached(source.name),
         }
         for source in NAMED_MODELS

@@ -37,14 +37,17 @@ def train(
     settings = read_settings(TrainSettings, config, changes)
     folder = out or Path("runs") / config.stem
 
+    from plume_memory.training.heap import keep_freed_memory  # noqa: PLC0415
     from plume_memory.training.processes import Processes  # noqa: PLC0415 — torch, after bad settings were refused
     from plume_memory.training.run import run  # noqa: PLC0415
     from plume_memory.training.task import build_task  # noqa: PLC0415
 
     processes = Processes.join(device)
+    if processes.device.type == "cpu":
+        keep_freed_memory()
     try:
         result = run(
-            build_task(settings, str(processes.device)),
+            build_task(settings, str(processes.device), processes.count),
             settings.run,
             folder,
             resume=resume,

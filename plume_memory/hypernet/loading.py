@@ -11,8 +11,6 @@ from plume_memory.hypernet.parameterizer import Parameterizer
 from plume_memory.model.base import BaseModel
 from plume_memory.model.hub import HubCheckpoint
 
-_SHIPPED = Path(__file__).parent / "weights"
-
 
 class LoadedHypernetwork(NamedTuple):
     """A parameterizer and the settings its answers are best composed with."""
@@ -46,9 +44,3 @@ def load_hypernetwork(
         return LoadedHypernetwork(load_fast_weight_parameterizer(base, source), settings or own)
     chosen = settings or MethodSettings()
     return LoadedHypernetwork(load_d2l_parameterizer(base, source, chosen, cache=cache), chosen)
-
-
-def shipped_hypernetwork(model: str) -> Path | None:
-    """Folder of the network that this package carries for a named model; None where it carries none."""
-    folder = _SHIPPED / model
-    return folder if (folder / "config.json").is_file() else None

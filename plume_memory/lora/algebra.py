@@ -48,7 +48,7 @@ def concat(parts: Sequence[LoraFactors]) -> LoraFactors:
     w_i = scale_i / scale, at most 1 in magnitude, is folded into B_i, so nothing can overflow.
 
     Parts that share their A, the very same tensors, add up in B instead and the rank does not grow:
-    Σ w_i B_iᵀ A = (Σ w_i B_i)ᵀ A, summed in float32 and rounded once to the factors' dtype.
+    Σ w_i B_iᵀ A = (Σ w_i B_i)ᵀ A, summed in float32 (float64 stays float64), rounded once to the factors' dtype.
 
     Raises:
         FactorsError: no parts, or parts that differ in layers, modules, widths, dtype or device.
@@ -284,7 +284,8 @@ def _same_a(first: LoraFactors, other: LoraFactors) -> bool:
 
 def _added(parts: Sequence[LoraFactors], name: str, scale: float) -> Tensor:
     weights = [part.scale / scale if scale else 0.0 for part in parts]
-    total = sum(w * part.modules[name].B.float() for w, part in zip(weights, parts, strict=True))
+    wide = torch.promote_types(parts[0].dtype, torch.float32)
+    total = sum(w * part.modules[name].B.to(wide) for w, part in zip(weights, parts, strict=True))
     return torch.as_tensor(total).to(parts[0].dtype)
 
 

@@ -13,6 +13,7 @@ from plume_memory.evidence.segment import sentence_spans
 from plume_memory.training.items import Item, ItemWriter, tokens_of
 from plume_memory.training.samples import Ask, Sample, Source
 from plume_memory.training.settings import TrainSettings
+from plume_memory.training.sources.matching import holds
 
 _ROOM = 32
 """Tokens that a continuation needs at least: its prompt, and enough of its sentence."""
@@ -67,7 +68,14 @@ class Batches:
     """Draws micro-batches in pools that are sorted by length, so that little is padding."""
 
     def __init__(
-        self, source: Source, writer: ItemWriter, settings: TrainSettings, encode: Callable[[str], list[int]]
+        self,
+        source: Source,
+        writer: ItemWriter,
+        settings: TrainSettings,
+        encode: Callable[[str], list[int]],
+        *,
+        updates: Source | None = None,
+        processes: int = 1,
     ) -> None:
         """Take the parts.
 
@@ -76,8 +84,11 @@ class Batches:
             writer: frames them.
             settings: the run's.
             encode: token ids of a text as it stands.
+            updates: of samples with an update; by default the same.
+            processes: that share the micro-batches of a step; the curriculum follows the steps.
         """
         self._source, self._writer, self._settings, self._encode = source, writer, settings, encode
+        self._updates, self._per_step = updates or source, settings.run.accumulation * processes
         self._pool: tuple[int, list[Batch]] = (-1, [])
 
     def micro_batch(self, number: int) -> Batch:
@@ -90,7 +101,7 @@ class Batches:
     def _draw_pool(self, index: int) -> list[Batch]:
         chosen = self._settings
         chance = random.Random(f"{chosen.run.seed}:pool:{index}")
-        step = index * chosen.pool // chosen.run.accumulation
+        step = index * chosen.pool // self._per_step
         largest = largest_at(chosen.curriculum.largest, step)
         drawn = [self._draw(chance, largest) for _ in range(chosen.pool * chosen.texts)]
         # groups of like text length, and within each by the width of the rows, whose tokens cost most
@@ -108,7 +119,8 @@ class Batches:
 
     def _draw(self, chance: random.Random, largest: int) -> _Drawn:
         update = chance.random() < self._settings.update.share
-        sample = self._source.draw(chance, largest=chance.randint(1, largest), update=update)
+        source = self._updates if update else self._source
+        sample = source.draw(chance, largest=largest, update=update)
         return self._with_update(sample, chance) if sample.update is not None else self._plain(sample, chance)
 
     def _plain(self, sample: Sample, chance: random.Random) -> _Drawn:
@@ -133,7 +145,7 @@ class Batches:
         asks = _some(sample.asks, curriculum.asks, chance, first=[a for a in sample.asks if a.affected])
         items = tuple(self._writer.answer(ask) for ask in asks)
         rows = [BatchRow(items, reads, before)]
-        in_new = [ask.affected or ask.answer.lower() in sample.update.lower() for ask in asks]
+        in_new = [ask.affected or holds(sample.update, ask.answer) for ask in asks]
         for wanted in (True, False):
             pairs = tuple(i for i, n in enumerate(in_new) if n == wanted)
             if pairs:
@@ -168,8 +180,9 @@ class Batches:
             texts += one.texts
         rows: list[BatchRow] = []
         for n, one in enumerate(drawn):
-            others = self._companions(drawn, firsts, n, chance)
-            kept = self._kept(drawn, n, chance)
+            with_it = self._companions(drawn, n, chance)
+            others = tuple((firsts[m], self._settings.update.alpha) for m in with_it)
+            kept = self._kept(drawn, n, with_it, chance)
             for row in one.rows:
                 own = tuple((firsts[n] + i, weight) for i, weight in row.reads)
                 before = tuple((firsts[n] + i, weight) for i, weight in row.before)
@@ -192,30 +205,31 @@ class Batches:
         width = max(tokens_of(row.items) for row in rows)
         filled = []
         for row, one in zip(rows, drawn, strict=True):
-            items = list(row.items)
-            while one.retellable is not None and width - tokens_of(items) >= _ROOM:
+            # one only: a target token costs the output layer too, half of what a prompt token costs again
+            room = width - tokens_of(row.items)
+            if one.retellable is not None and room >= _ROOM:
                 item = self._writer.completion(one.retellable, chance)
-                room = width - tokens_of(items) - len(item.prompt_ids) + 1
-                items.append(replace(item, target_ids=item.target_ids[: max(1, room)]))
-            filled.append(replace(row, items=tuple(items)))
+                left = room - len(item.prompt_ids) + 1
+                if left > 0:  # else long words: the prompt alone would widen the batch
+                    row = replace(row, items=(*row.items, replace(item, target_ids=item.target_ids[:left])))
+            filled.append(row)
         return tuple(filled)
 
-    def _companions(
-        self, drawn: Sequence[_Drawn], firsts: Sequence[int], own: int, chance: random.Random
-    ) -> tuple[tuple[int, float], ...]:
+    def _companions(self, drawn: Sequence[_Drawn], own: int, chance: random.Random) -> list[int]:
+        """Other samples whose text is written into the same memory."""
         curriculum = self._settings.curriculum
         if not curriculum.companions or len(drawn) < 2 or chance.random() >= curriculum.companion_share:
-            return ()
+            return []
         wanted = chance.randint(1, min(curriculum.companions, len(drawn) - 1))
-        chosen = chance.sample([n for n in range(len(drawn)) if n != own], wanted)
-        return tuple((firsts[n], self._settings.update.alpha) for n in chosen)
+        return chance.sample([n for n in range(len(drawn)) if n != own], wanted)
 
-    def _kept(self, drawn: Sequence[_Drawn], own: int, chance: random.Random) -> list[Item]:
+    def _kept(self, drawn: Sequence[_Drawn], own: int, companions: Sequence[int], chance: random.Random) -> list[Item]:
         """Another sample's question, or a piece of its text: nothing that this memory speaks of."""
         wanted = self._settings.objectives
-        if wanted.kept == 0 or len(drawn) < 2 or chance.random() >= wanted.kept_share:
+        strange = [n % len(drawn) for n in range(own + 1, own + len(drawn)) if n % len(drawn) not in companions]
+        if wanted.kept == 0 or not strange or chance.random() >= wanted.kept_share:
             return []
-        other = drawn[(own + chance.randrange(1, len(drawn))) % len(drawn)]
+        other = drawn[strange[chance.randrange(len(strange))]]
         asked = [item for item in other.rows[0].items if item.kind == "answer"]
         if asked and chance.random() < 0.5:
             item = chance.choice(asked)

@@ -27,6 +27,7 @@ from plume_memory.training.settings import (
     FactsData,
     FastWeightSettings,
     JsonlData,
+    TextData,
     TrainSettings,
 )
 from plume_memory.training.sources import JsonlSource, MixedSource, TextSource
@@ -41,6 +42,8 @@ class Built:
     """The parts of a task."""
 
     source: Source
+    updates: Source
+    """Of samples with an update: the sources that can make one."""
     facts: Callable[[int], Source]
     """Invented facts, so many per text, for the evaluation."""
     item_writer: ItemWriter
@@ -63,20 +66,23 @@ def build(base: BaseModel, settings: TrainSettings, *, processes: int = 1, cache
         cache: folder for the teacher's cache.
 
     Raises:
-        TrainingError: a data source or the network to start from cannot be read.
+        TrainingError: a data source or the network to start from cannot be read, or the data does not fit the
+            objectives.
     """
+    _require_use(settings)
     root = Path(settings.data_root).expanduser()
     sources = [(one.weight, _source(one, root)) for one in settings.data]
     source = MixedSource("mixed", sources)
+    editable = [known for known in sources if not isinstance(known[1], TextSource)]
     writer = _writer(base, settings, source)
     teacher = None
     if settings.objectives.distillation > 0:
         teacher = Teacher(base, settings.objectives.top_k, (cache or Path(".plume-train")) / "teacher.db")
-    ends = base.chat.encode(base.chat.suffix)[:1]  # what ends the user's turn ends an answer
     return Built(
         source=source,
+        updates=MixedSource("updates", editable) if editable else source,
         facts=lambda count: FactSource("facts", smallest=count),
-        item_writer=ItemWriter(base.chat, ends[0], settings.objectives.span_tokens),
+        item_writer=ItemWriter(base.chat, _end_id(base), settings.objectives.span_tokens),
         writer=writer,
         teacher=teacher,
         evaluation={one.name: _held_out(one, settings) for one in settings.evaluation.prose},
@@ -84,6 +90,24 @@ def build(base: BaseModel, settings: TrainSettings, *, processes: int = 1, cache
         save=lambda folder: _save(writer, folder, base, settings),
         card=lambda: _card(base, settings),
     )
+
+
+def _require_use(settings: TrainSettings) -> None:
+    wanted = settings.objectives
+    plain = [one.name for one in settings.data if isinstance(one, TextData)]
+    if plain and wanted.reconstruction == wanted.completion == 0:
+        raise TrainingError(
+            f"Source {plain[0]!r} is plain text, which serves reconstruction and completion alone, and both have "
+            "weight 0; raise one in `objectives`, or leave the source out."
+        )
+    if settings.update.share > 0 and len(plain) == len(settings.data):
+        raise TrainingError("update.share is above 0, and plain text has no updates; add another source, or set it 0.")
+
+
+def _end_id(base: BaseModel) -> int:
+    """What ends an answer: what ends the user's turn, or the end of text where a turn ends otherwise ([/INST])."""
+    (end,) = base.chat.encode(base.chat.suffix)[:1]
+    return end if end in base.stop_ids else int(base.tokenizer.eos_token_id)
 
 
 def _source(data: Any, root: Path) -> Source:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from plume_memory.errors import TrainingError
 from plume_memory.hypernet.fastweight.network import FastWeightNetwork
 from plume_memory.hypernet.fastweight.reading import Reading, read_texts
 from plume_memory.model.base import BaseModel
@@ -31,8 +32,17 @@ def calibrate(network: FastWeightNetwork, base: BaseModel, texts: Sequence[Seque
         base: the model it is made for.
         texts: token ids of a few hundred texts and questions, none longer than the window.
         seed: of the random directions.
+
+    Raises:
+        TrainingError: the rank is larger than the number of directions that read keys are drawn from.
     """
     config = network.config
+    kept = min(KEPT, config.intermediate_size)
+    if config.rank > kept:
+        raise TrainingError(
+            f"A network of rank {config.rank} was asked for; {base.name!r} has {kept} directions to draw read keys "
+            f"from. Set network.rank to at most {kept}."
+        )
     second = torch.zeros(len(config.layers), config.intermediate_size, config.intermediate_size)
     norms: list[Tensor] = []
     count = 0
@@ -46,9 +56,8 @@ def calibrate(network: FastWeightNetwork, base: BaseModel, texts: Sequence[Seque
     with torch.no_grad():
         for i in range(len(config.layers)):
             values, vectors = torch.linalg.eigh(second[i] / count)
-            kept = min(KEPT, config.intermediate_size)
             whiten = vectors[:, -kept:] / values[-kept:].clamp_min(values[-1] * 1e-7).sqrt()  # [F, kept]
-            mixed = torch.linalg.qr(torch.randn(kept, max(kept, config.rank), generator=generator)).Q[:, : config.rank]
+            mixed = torch.linalg.qr(torch.randn(kept, kept, generator=generator)).Q[:, : config.rank]
             keys = (whiten @ mixed) / config.rank**0.5  # a token's read key has length about 1
             network.read_keys[i] = keys.T
             network.key_activations[i] = keys

@@ -56,8 +56,9 @@ class Evaluator:
         right = total = 0
         for at in range(0, len(samples), _AT_ONCE):
             some = samples[at : at + _AT_ONCE]
+            told = [samples[(at + i + 1) % len(samples)] for i in range(len(some))] if swap else some
             rows = [[self._built.item_writer.answer(ask) for ask in sample.asks] for sample in some]
-            packed, logits = self._run(some, rows, swap=swap)
+            packed, logits = self._run(told, rows)
             hits = exact_items(logits, packed) if exact else logits.argmax(-1) == packed.targets
             right, total = right + int(hits.sum()), total + len(hits)
         return right / max(1, total)
@@ -69,25 +70,22 @@ class Evaluator:
         for i in range(len(some)):
             ids = tuple(self._base.chat.encode(some[(i + 1) % len(some)].text))[:64]
             rows.append([Item(ids[:1], ids[1:], "kept")])
-        packed, logits = self._run(some, rows, swap=False)
+        packed, logits = self._run(some, rows)
         with torch.no_grad():
             bare = target_logits(self._base, packed, None)
         ratio = (token_losses(logits, packed) - token_losses(bare, packed)).mean().exp()
         return float(ratio)
 
-    def _run(
-        self, samples: Sequence[Sample], rows: Sequence[Sequence[Item]], *, swap: bool
-    ) -> tuple[Packed, torch.Tensor]:
+    def _run(self, samples: Sequence[Sample], rows: Sequence[Sequence[Item]]) -> tuple[Packed, torch.Tensor]:
+        """Let each row answer from the text of the sample beside it."""
         limit = self._settings.largest_tokens
         texts: list[tuple[int, ...]] = []
         reads: list[tuple[tuple[int, float], ...]] = []
         for sample in samples:
-            ids = tuple(self._base.chat.encode(sample.text))
+            ids = tuple(self._base.chat.encode(sample.text.strip()))
             pieces = [ids[at : at + limit] for at in range(0, len(ids), limit)]
             reads.append(tuple((len(texts) + i, 1.0) for i in range(len(pieces))))
             texts += pieces
-        if swap:
-            reads = [*reads[1:], reads[0]]
         base = self._base
         with torch.no_grad(), base.lock:
             written = self._built.writer.write(texts)

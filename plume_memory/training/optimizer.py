@@ -125,6 +125,7 @@ class NetworkOptimizer:
                 found[f"{slot.key}/{what}"] = value
         return found
 
+    @torch.no_grad()
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Take back what `state` gave.
 
@@ -137,7 +138,11 @@ class NetworkOptimizer:
             if key not in by_key:
                 raise TrainingError(f"The checkpoint has optimiser state for {key!r}, which this network lacks.")
             slot = by_key[key]
-            self._of(slot).state.setdefault(slot.leaf, {})[what] = value.to(slot.leaf.device, copy=True)
+            kept = value.to(slot.leaf.device, copy=True)
+            if kept.shape == slot.leaf.shape:
+                # in the parameter's own strides, which the file has not: the fused kernels pair elements by memory
+                kept = torch.empty_like(slot.leaf, dtype=kept.dtype).copy_(kept)
+            self._of(slot).state.setdefault(slot.leaf, {})[what] = kept
 
     def _of(self, slot: _Slot) -> torch.optim.Optimizer:
         return self._optimizers[0 if slot.row is not None else -1]

@@ -3,9 +3,10 @@
 {"model": "smollm2-135m", "network": {...}, "data": [...], "objectives": {...}, "update": {...}, "run": {...}}
 """
 
-from typing import Annotated, Literal
+from itertools import pairwise
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from plume_memory.hypernet.fastweight.config import WriteRule
 from plume_memory.training.run_settings import RunSettings
@@ -25,7 +26,7 @@ class FastWeightSettings(BaseModel):
     taps: int = Field(default=4, ge=1)
     write: WriteRule = "delta"
     mixer_blocks: int = Field(default=1, ge=0)
-    mixer_width: int = Field(default=192, ge=8)
+    mixer_width: int = Field(default=192, ge=8, multiple_of=8, description="Of four heads of even width.")
     mixer_layer: float = Field(default=0.4, ge=0, lt=1, description="Depth at which the mixer reads the text.")
 
 
@@ -41,6 +42,12 @@ class D2LSettings(BaseModel):
     heads: int = Field(default=16, ge=1)
     kv_heads: int = Field(default=4, ge=1)
     head_size: int = Field(default=128, ge=8)
+
+    @model_validator(mode="after")
+    def _heads_share(self) -> Self:
+        if self.heads % self.kv_heads:
+            raise ValueError(f"{self.heads} heads cannot share {self.kv_heads} key/value heads")
+        return self
 
 
 class FactsData(BaseModel):
@@ -110,6 +117,7 @@ class Curriculum(BaseModel):
 
     largest: tuple[tuple[int, int], ...] = Field(
         default=((0, 1), (400, 6), (1200, 12)),
+        min_length=1,
         description="(step, most facts of a generated text); linear in between, constant after the last.",
     )
     asks: int = Field(default=4, ge=1, description="Most questions of one text in a batch.")
@@ -119,6 +127,13 @@ class Curriculum(BaseModel):
         default=0, ge=0, description="Up to this many other texts are written into the same memory, as in a history."
     )
     companion_share: float = Field(default=0.5, ge=0, le=1, description="Share of texts with companions.")
+
+    @model_validator(mode="after")
+    def _points_ascend(self) -> Self:
+        steps = [step for step, _ in self.largest]
+        if any(b <= a for a, b in pairwise(steps)) or any(most < 1 for _, most in self.largest):
+            raise ValueError(f"largest must have ascending steps and at least one fact each, got {self.largest}")
+        return self
 
 
 class UpdateStage(BaseModel):

@@ -4,6 +4,7 @@ Legend: R rows, W width, D residual width, N target tokens.
 """
 
 from contextlib import nullcontext
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -27,9 +28,23 @@ def target_logits(base: BaseModel, packed: Packed, rows: AdapterRows | None) -> 
     backend = sdpa_kernel(SDPBackend.MATH) if base.device.type == "cpu" else nullcontext()
     with attached(base.model, rows), backend:
         hidden = base.model.model(
-            input_ids=packed.ids, attention_mask=packed.mask, position_ids=packed.positions, use_cache=False
+            input_ids=packed.ids,
+            attention_mask=_attention(base.model.config, packed),
+            position_ids=packed.positions,
+            use_cache=False,
         ).last_hidden_state
     return base.logits(hidden.flatten(0, 1)[packed.at])
+
+
+def _attention(config: Any, packed: Packed) -> Tensor | dict[str, Tensor]:
+    """The packed mask, narrowed where layers see a window only: transformers takes a mask of ours as it is."""
+    window = getattr(config, "sliding_window", None)
+    if window is None or int(packed.positions.max()) < window:
+        return packed.mask
+    distance = packed.positions[:, None, :, None] - packed.positions[:, None, None, :]
+    narrow = packed.mask.masked_fill(distance >= window, torch.finfo(packed.mask.dtype).min)
+    by_layer = getattr(config, "layer_types", None) is not None
+    return {"full_attention": packed.mask, "sliding_attention": narrow} if by_layer else narrow
 
 
 def token_losses(logits: Tensor, packed: Packed) -> Tensor:

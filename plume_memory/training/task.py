@@ -24,24 +24,36 @@ from plume_memory.training.task_protocol import StepReport
 from plume_memory.training.writing import Written, rows_of
 
 
-def build_task(settings: TrainSettings, device: str | None) -> "HypernetworkTask":
+def build_task(settings: TrainSettings, device: str | None, processes: int = 1) -> "HypernetworkTask":
     """Load the base model and the data, make or load the network.
+
+    Args:
+        settings: the run's.
+        device: where it runs.
+        processes: that share the micro-batches of each step.
 
     Raises:
         ModelError: the base model cannot be had.
         TrainingError: a data source or the starting network cannot be read.
     """
     base = BaseModel.load(settings.model, device=device)
-    return HypernetworkTask(base, settings, build(base, settings))
+    return HypernetworkTask(base, settings, build(base, settings, processes=processes))
 
 
 class HypernetworkTask:
     """See `training.task_protocol.Task`."""
 
     def __init__(self, base: BaseModel, settings: TrainSettings, built: Built) -> None:
-        self._base, self._settings, self._built = base, settings, built
+        self.base, self._settings, self._built = base, settings, built
         self._head = base.chat.prefix_ids()
-        self._batches = Batches(built.source, built.item_writer, settings, base.chat.encode)
+        self._batches = Batches(
+            built.source,
+            built.item_writer,
+            settings,
+            base.chat.encode,
+            updates=built.updates,
+            processes=built.processes,
+        )
         self._evaluator = Evaluator(base, settings, built)
         self.network = built.writer.network
         weights = sum(p.numel() for p in base.model.parameters()) - base.model.get_input_embeddings().weight.numel()
@@ -53,9 +65,8 @@ class HypernetworkTask:
 
     def step(self, step: int, micro: int, process: int) -> StepReport:
         """Run one micro-batch forward."""
-        per_step = self._settings.run.accumulation * self._built.processes
-        batch = self._batches.micro_batch(step * per_step + micro)
-        base = self._base
+        batch = self.batch(step, micro)
+        base = self.base
         with base.lock:
             written = self._built.writer.write(batch.texts)
             packed = pack([row.items for row in batch.rows], self._head, device=base.device, dtype=base.dtype)
@@ -70,6 +81,11 @@ class HypernetworkTask:
             report["exact"] = float(exact_items(logits.detach(), packed)[answers].float().mean())
         report["padding"] = 1 - packed.tokens / packed.ids.numel()
         return StepReport(total, report, sum(map(len, batch.texts)), packed.tokens, batch.samples)
+
+    def batch(self, step: int, micro: int = 0) -> Batch:
+        """The micro-batch of that number among all of a step, over all processes."""
+        per_step = self._settings.run.accumulation * self._built.processes
+        return self._batches.micro_batch(step * per_step + micro)
 
     def evaluate(self, step: int) -> Mapping[str, float]:
         """Exact answers by number of facts, prose, and what else changed; see training/evaluate.py."""
@@ -118,13 +134,13 @@ class HypernetworkTask:
         items = iter(zip(packed.items, chosen.tolist(), strict=True))
         picked = [[item for item, wanted in (next(items) for _ in row.items) if wanted] for row in batch.rows]
         rows = [i for i, some in enumerate(picked) if some]
-        small = pack([picked[i] for i in rows], self._head, device=self._base.device, dtype=self._base.dtype)
+        small = pack([picked[i] for i in rows], self._head, device=self.base.device, dtype=self.base.dtype)
         with torch.no_grad():
             adapters = None
             if written is not None:
                 before = [batch.rows[i].before for i in rows]
-                adapters = rows_of(written, before, self._built.writer.layers, self._base.dtype)
-            return target_logits(self._base, small, adapters)
+                adapters = rows_of(written, before, self._built.writer.layers, self.base.dtype)
+            return target_logits(self.base, small, adapters)
 
     def _distilled(self, batch: Batch, packed: Packed, logits: Tensor) -> Tensor | None:
         """Distillation where the row reads exactly one whole text: only there is there one context to read."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
@@ -49,19 +50,23 @@ class Teacher:
             TrainingError: the file is no such cache, or cannot be written.
         """
         self._base, self._top_k = base, top_k
-        cache.parent.mkdir(parents=True, exist_ok=True)
+        self._cache = cache
         try:
+            cache.parent.mkdir(parents=True, exist_ok=True)
             self._rows = sqlite3.connect(cache, timeout=60, isolation_level=None)
             self._rows.execute("PRAGMA journal_mode=WAL")
             self._rows.execute("CREATE TABLE IF NOT EXISTS teacher (key TEXT PRIMARY KEY, tensors BLOB NOT NULL)")
-        except sqlite3.Error as err:
-            raise TrainingError(f"The teacher's cache {cache} cannot be used: {err}. Name another file.") from err
+        except (sqlite3.Error, OSError) as err:
+            raise self._unusable(err) from err
 
     def top(self, asked: Sequence[tuple[tuple[int, ...], Item]]) -> list[TopK]:
         """Return the teacher's expectations, from the cache where they are there.
 
         Args:
             asked: the text's ids and the exchange about it.
+
+        Raises:
+            TrainingError: the cache is damaged, or cannot be written.
         """
         keys = [self._key(text, item) for text, item in asked]
         found = {key: self._fetch(key) for key in keys}
@@ -70,16 +75,28 @@ class Teacher:
             some = missing[at : at + 16]
             for i, made in zip(some, self._compute([asked[i] for i in some]), strict=True):
                 found[keys[i]] = made
-                tensors = {"ids": made.ids.int(), "probabilities": made.probabilities.half()}
-                self._rows.execute("INSERT OR IGNORE INTO teacher VALUES (?, ?)", (keys[i], save(tensors)))
+                self._keep(keys[i], made)
         return [top for key in keys if (top := found[key]) is not None]
 
     def _fetch(self, key: str) -> TopK | None:
-        row = self._rows.execute("SELECT tensors FROM teacher WHERE key = ?", (key,)).fetchone()
-        if row is None:
-            return None
-        tensors = load(row[0])
-        return TopK(tensors["ids"].long(), tensors["probabilities"].float())
+        try:
+            row = self._rows.execute("SELECT tensors FROM teacher WHERE key = ?", (key,)).fetchone()
+            if row is None:
+                return None
+            tensors = load(row[0])
+            return TopK(tensors["ids"].long(), tensors["probabilities"].float())
+        except (sqlite3.Error, SafetensorError, KeyError, TypeError) as err:
+            raise self._unusable(err) from err
+
+    def _keep(self, key: str, made: TopK) -> None:
+        tensors = {"ids": made.ids.int(), "probabilities": made.probabilities.half()}
+        try:
+            self._rows.execute("INSERT OR IGNORE INTO teacher VALUES (?, ?)", (key, save(tensors)))
+        except sqlite3.Error as err:
+            raise self._unusable(err) from err
+
+    def _unusable(self, err: Exception) -> TrainingError:
+        return TrainingError(f"The teacher's cache {self._cache} cannot be used: {err}. Delete it, or name another.")
 
     def _compute(self, asked: Sequence[tuple[tuple[int, ...], Item]]) -> list[TopK]:
         base = self._base

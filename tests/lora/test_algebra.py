@@ -242,3 +242,51 @@ def _block_weights(stored, parts):
         B = stored.modules[NAME].B[:, start : start + part.rank]
         yield float((stored.scale * B / part.modules[NAME].B).mean())
         start += part.rank
+
+
+def test_parts_of_one_a_add_up_in_b_and_the_rank_stays(make):
+    """float64: the sum is as exact as the concatenation it replaces."""
+    first = make(0)
+    shared = first.modules[NAME].A
+    parts = [
+        LoraFactors({NAME: Pair(shared, make(i).modules[NAME].B)}, first.layers, s) for i, s in enumerate((1, -3, 0.5))
+    ]
+    apart = [LoraFactors({NAME: Pair(shared.clone(), p.modules[NAME].B)}, p.layers, p.scale) for p in parts]
+
+    together = concat(parts)
+    assert together.rank == first.rank
+    assert together.modules[NAME].A is shared
+    assert concat(apart).rank == 3 * first.rank
+    close(dense(together), dense(concat(apart)))
+    close(dense(concat([concat(parts[:2]), parts[2]])), dense(together))
+
+
+def test_parts_of_one_a_are_summed_wide_and_rounded_once(make):
+    """bfloat16 would lose the small parts one by one; all of them together count."""
+    A = make(0, dtype=torch.bfloat16).modules[NAME].A
+    ones = [
+        LoraFactors({NAME: Pair(A, torch.full((2, 3, 5), size, dtype=torch.bfloat16))}, (0, 2))
+        for size in [1.0] + [2**-9] * 8
+    ]
+
+    assert concat(ones).modules[NAME].B.unique().tolist() == [1 + 2**-6]
+    assert concat(ones).dtype == torch.bfloat16
+
+
+def test_parts_of_one_a_at_weight_zero_are_nothing(make):
+    f = make(0)
+    nothing = weighted_sum([(0.0, f), (0.0, f)])
+    assert nothing.rank == f.rank
+    assert dense(nothing).abs().max() == 0
+
+
+def test_shared_a_keeps_the_rank_of_a_whole_history(make):
+    shared = make(0).modules[NAME].A
+    chunks = [KeyedChunk(str(i), LoraFactors({NAME: Pair(shared, make(i).modules[NAME].B)}, (0, 2))) for i in range(5)]
+    stored = compose_chunks(chunks[:4], [*chunks[:3], chunks[4]], alpha=1.0, beta=0.75)
+    expected = (
+        sum(dense(c.factors) for c in chunks[:3]) + 1.75 * dense(chunks[3].factors) - 0.75 * dense(chunks[4].factors)
+    )
+
+    assert stored.rank == 3
+    close(dense(stored), expected)

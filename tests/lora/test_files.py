@@ -90,3 +90,49 @@ def test_a_crash_while_writing_leaves_no_folder_that_looks_whole(tmp_path):
     with pytest.raises(OSError, match="disk full"):
         write_folder(tmp_path, {"w": crash, "config": lambda p: p.write_text("2")})
     assert {p.name: p.read_text() for p in tmp_path.iterdir()} == {"w": "1"}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_factors_without_a_are_read_back_with_the_a_that_is_given(make, dtype):
+    f = make(0, dtype=dtype, modules=("mlp.down_proj", "self_attn.q_proj"))
+    shared = {name: pair.A for name, pair in f.modules.items()}
+    content = to_bytes(f, without_A=True)
+    read = from_bytes(content, A=shared)
+
+    same(read, f)
+    assert all(read.modules[name].A is shared[name] for name in shared)
+    assert len(content) < len(to_bytes(f))
+    assert content == to_bytes(read, without_A=True)
+
+
+def test_factors_without_a_are_nothing_alone(make):
+    content = to_bytes(make(0), without_A=True)
+    with pytest.raises(FactorsError, match="no complete pair"):
+        from_bytes(content)
+    with pytest.raises(FactorsError, match="no complete pair"):
+        from_bytes(content, A={"self_attn.q_proj": torch.zeros(2, 3, 7, dtype=torch.float64)})
+
+
+@pytest.mark.parametrize(
+    "A",
+    [
+        torch.zeros(2, 4, 7, dtype=torch.float64),
+        torch.zeros(1, 3, 7, dtype=torch.float64),
+        torch.zeros(2, 3, 7, dtype=torch.bfloat16),
+    ],
+)
+def test_an_a_that_does_not_fit_is_refused(make, A):
+    with pytest.raises(FactorsError):
+        from_bytes(to_bytes(make(0), without_A=True), A={"mlp.down_proj": A})
+
+
+def test_factors_with_their_own_a_keep_it(make):
+    f = make(0)
+    same(from_bytes(to_bytes(f), A={"mlp.down_proj": torch.zeros(2, 3, 7, dtype=torch.float64)}), f)
+
+
+def test_a_flipped_bit_is_noticed_without_a_too(make):
+    content = bytearray(to_bytes(make(0), without_A=True))
+    content[-5] ^= 1
+    with pytest.raises(FactorsError, match="damaged"):
+        from_bytes(bytes(content), A={"mlp.down_proj": make(0).modules["mlp.down_proj"].A})

@@ -5,7 +5,7 @@ import torch
 
 from plume_memory.errors import FactorsError
 from plume_memory.lora.factors import LoraFactors, Pair
-from plume_memory.model.adapters import attached, stack_rows
+from plume_memory.model.adapters import AdapterRows, attached, stack_rows
 from plume_memory.model.base import BaseModel
 from plume_memory.testing import random_factors
 
@@ -66,3 +66,36 @@ def test_factors_of_an_unknown_module_are_refused(tiny_llama: BaseModel) -> None
 def test_an_adapter_wider_than_the_fixed_rank_is_refused(tiny_llama: BaseModel) -> None:
     with pytest.raises(FactorsError, match="rank 5 does not fit rows of rank 4"):
         stack_rows([random_factors(tiny_llama, rank=5)], device=CPU, dtype=torch.float32, rank=4)
+
+
+def test_a_that_all_rows_share_equals_a_repeated_for_each(tiny_llama: BaseModel) -> None:
+    """A [d_in, r] without rows beside B [R, r, d_out], as training passes them; bit for bit the same."""
+    chance = torch.Generator().manual_seed(0)
+    A, B = torch.randn(64, 4, generator=chance), 0.1 * torch.randn(3, 4, 32, generator=chance)
+    ids = torch.tensor([[5, 9, 7, 30]]).expand(3, -1)
+    found = []
+    for each in (A, A.expand(3, -1, -1)):
+        with torch.no_grad(), attached(tiny_llama.model, AdapterRows({(1, "mlp.down_proj"): (each, B)}, 3, 4)):
+            found.append(tiny_llama.model(input_ids=ids).logits)
+
+    torch.testing.assert_close(found[0], found[1], atol=1e-6, rtol=1e-5)
+    assert (found[0][0] - found[0][1]).abs().max() > 1e-3, "the rows differ in B"
+
+
+def test_selecting_rows_keeps_what_all_rows_share(tiny_llama: BaseModel) -> None:
+    A, B = torch.randn(64, 4), torch.randn(3, 4, 32)
+    rows = AdapterRows({(1, "mlp.down_proj"): (A, B), (2, "mlp.down_proj"): (A.expand(3, -1, -1), B[0])}, 3, 4)
+    kept = rows.select(torch.tensor([2, 0]))
+
+    assert (kept.rows, kept.rank) == (2, 4)
+    assert kept.modules[1, "mlp.down_proj"][0] is A
+    assert torch.equal(kept.modules[1, "mlp.down_proj"][1], B[[2, 0]])
+    assert kept.modules[2, "mlp.down_proj"][0].shape == (2, 64, 4)
+    assert kept.modules[2, "mlp.down_proj"][1] is rows.modules[2, "mlp.down_proj"][1]
+
+
+def test_a_shared_a_of_another_width_is_refused(tiny_llama: BaseModel) -> None:
+    rows = AdapterRows({(0, "mlp.down_proj"): (torch.zeros(65, 2), torch.zeros(3, 2, 32))}, 3, 2)
+    with pytest.raises(FactorsError, match=r"65→32 wide"):
+        with attached(tiny_llama.model, rows):
+            pass

@@ -114,6 +114,32 @@ def test_restored_state_continues_bit_for_bit(optimiser: str) -> None:
         assert torch.equal(left, right)
 
 
+@pytest.mark.parametrize("optimiser", ["adamw", "muon"])
+def test_restored_state_fits_a_parameter_that_lies_in_memory_by_columns(optimiser: str) -> None:
+    """A file holds rows; PyTorch's fused step pairs what lies at the same place in memory."""
+
+    class Columns(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.matrix = nn.Parameter(torch.randn(4, 6).T)
+
+    settings = RunSettings(optimiser=optimiser)  # type: ignore[arg-type]
+    whole, stopped = Columns(), Columns()
+    one, other = NetworkOptimizer(whole, settings), NetworkOptimizer(stopped, settings)
+    for optimizer, network in ((one, whole), (other, stopped)):
+        grads(network, 1)
+        optimizer.step(0.1)
+    resumed = NetworkOptimizer(stopped, settings)
+    resumed.restore({name: value.contiguous().clone() for name, value in other.state().items()})
+    for optimizer, network in ((one, whole), (resumed, stopped)):
+        grads(network, 2)
+        optimizer.step(0.1)
+
+    assert not whole.matrix.is_contiguous()
+    assert torch.equal(whole.matrix, stopped.matrix)
+
+
 def test_state_of_another_network_is_refused() -> None:
     optimizer = NetworkOptimizer(Network(), RunSettings())
 

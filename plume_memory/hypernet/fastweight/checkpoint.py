@@ -51,6 +51,14 @@ class FastWeightManifest(BaseModel):
     weights_sha256: str = Field(description="Over the shards' own sha256, in order: identifies the weights.")
 
 
+class _Format(BaseModel):
+    """Read first: what else a newer manifest says is not this package's to judge."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    format: int = FORMAT
+
+
 def save(
     network: FastWeightNetwork,
     folder: Path,
@@ -115,16 +123,17 @@ def read_manifest(folder: Path) -> FastWeightManifest:
     """
     path = folder / _MANIFEST
     try:
-        manifest = FastWeightManifest.model_validate_json(path.read_bytes())
+        content = path.read_bytes()
+        found = _Format.model_validate_json(content).format
+        if found != FORMAT:
+            raise CheckpointError(f"{path} has format {found}, this package reads {FORMAT}; train or fetch anew.")
+        return FastWeightManifest.model_validate_json(content)
     except OSError as err:
         raise CheckpointError(f"{folder} holds no trained hypernetwork: {path.name}: {err.strerror}.") from err
     except ValidationError as err:
         first = err.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "the whole"
         raise CheckpointError(f"{path} describes no fast-weight network: {where}: {first['msg']}.") from err
-    if manifest.format != FORMAT:
-        raise CheckpointError(f"{path} has format {manifest.format}, this package reads {FORMAT}; train or fetch anew.")
-    return manifest
 
 
 def load(folder: Path) -> FastWeightNetwork:

@@ -13,6 +13,8 @@ In every adapted layer each token files what follows it under what the model thi
 
 P, the read keys, does not depend on the text: only B is stored, and adapters of several texts add
 up. W_a starts as P, so a state met again reads what was filed under it before anything is learned.
+What follows a text's last token is the model's state at one place of padding, with no embedding: it
+depends on the text alone and marks its end.
 """
 
 import torch
@@ -111,7 +113,7 @@ class FastWeightNetwork(nn.Module):
 
 
 def _shifted(values: Tensor) -> Tensor:
-    """What token t stores is the state at t + 1; zero after the last."""
+    """What token t stores is the state at t + 1; zero after the last place, which is always padding."""
     return F.pad(values[:, :, 1:], (0, 0, 0, 1))
 
 

@@ -3,7 +3,7 @@
 Legend: L layers, B texts, r rank, D residual width.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
@@ -73,15 +73,14 @@ class FastWeightParameterizer:
             if not text.strip():
                 raise ParameterizerError("An empty text has no factors; pass at least one character.")
             ids = self._base.chat.encode(text.strip())
+            if not ids:
+                raise ParameterizerError(f"The tokenizer of {self._base.name!r} makes nothing of the text {text!r}.")
             cut = [ids[at : at + self.max_tokens] for at in range(0, len(ids), self.max_tokens)]
             pieces += cut
             owners += [owner] * len(cut)
         made: list[LoraFactors] = []
-        at = 0
-        while at < len(pieces):
-            size = max(1, _BATCH_TOKENS // max(len(p) for p in pieces[at : at + 8]))
-            made += self._write(pieces[at : at + size])
-            at += size
+        for batch in _batches(pieces):
+            made += self._write(batch)
         return [concat([f for f, owner in zip(made, owners, strict=True) if owner == i]) for i in range(len(texts))]
 
     @torch.no_grad()
@@ -104,13 +103,26 @@ def load_fast_weight_parameterizer(base: BaseModel, folder: Path) -> FastWeightP
     return FastWeightParameterizer(load(folder).to(base.device), base, manifest)
 
 
+def _batches(pieces: Sequence[list[int]]) -> Iterator[list[list[int]]]:
+    """Group pieces in order, so that a padded batch holds at most `_BATCH_TOKENS`, or is one piece."""
+    batch: list[list[int]] = []
+    for piece in pieces:
+        if batch and (len(batch) + 1) * max(map(len, [*batch, piece])) > _BATCH_TOKENS:
+            yield batch
+            batch = []
+        batch.append(piece)
+    if batch:
+        yield batch
+
+
 def _require_fit(network: FastWeightNetwork, base: BaseModel) -> None:
     config, own = network.config, base.model.config
     found = (own.hidden_size, own.intermediate_size)
     blocks = block_count(base.model)
-    if (config.hidden_size, config.intermediate_size) != found or config.layers[-1] >= blocks:
+    deepest = max(config.layers[-1], config.mixer_layer)
+    if (config.hidden_size, config.intermediate_size) != found or deepest >= blocks:
         raise ParameterizerError(
             f"The hypernetwork was trained for a model of hidden size {config.hidden_size}, MLP width "
-            f"{config.intermediate_size} and at least {config.layers[-1] + 1} layers; {base.name!r} has {found[0]}, "
+            f"{config.intermediate_size} and at least {deepest + 1} layers; {base.name!r} has {found[0]}, "
             f"{found[1]} and {blocks}. Load the model it was trained for, or train one for yours."
         )

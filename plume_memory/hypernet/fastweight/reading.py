@@ -16,7 +16,10 @@ from plume_memory.model.adapters import decoder_layers
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reading:
-    """States of a batch of texts, read behind the chat frame's head; nothing of the head is kept."""
+    """States of a batch of texts, read behind the chat frame's head; nothing of the head is kept.
+
+    T is at least one more than the longest text: what follows a text is padding (id 0), its embedding left out.
+    """
 
     hidden: Tensor
     """[L, B, T, D] what enters each adapted layer."""
@@ -49,8 +52,10 @@ def read_texts(
     any_model: Any = model
     device = any_model.device
     skip = len(head)
-    # rounded up: every new shape makes the CPU's matrix library compile its kernels anew
-    width = -(-(max(map(len, texts)) + skip) // 16) * 16 - skip
+    # One place of padding at least: the last token of every text, also of the longest, has one after it, so what
+    # it stores is the same alone and in a batch. Rounded up: every new shape makes the CPU's matrix library compile
+    # its kernels anew.
+    width = -(-(max(map(len, texts)) + skip + 1) // 16) * 16 - skip
     rows = [[*head, *text, *[0] * (width - len(text))] for text in texts]
     ids = torch.tensor(rows, device=device)
     mask = torch.tensor([[True] * len(t) + [False] * (width - len(t)) for t in texts], device=device)

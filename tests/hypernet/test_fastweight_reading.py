@@ -1,0 +1,91 @@
+"""What the network is shown of a text, against the model's own outputs."""
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import nn
+
+from plume_memory.hypernet.fastweight.reading import read_texts
+from plume_memory.model.base import BaseModel
+from plume_memory.testing import tiny_base
+
+TEXTS = ([40, 41, 42, 43, 44], [50, 51], list(range(60, 75)))
+LAYERS, SHARED = (1, 2), 0
+
+
+def hooks(model: nn.Module) -> Iterator[object]:
+    for module in model.modules():
+        yield from module._forward_pre_hooks.values()
+        yield from module._forward_hooks.values()
+
+
+def test_states_equal_what_transformers_hands_out(tiny: BaseModel) -> None:
+    head = tiny.chat.prefix_ids()[:3]
+    before = list(hooks(tiny.model))
+    reading = read_texts(tiny.model, TEXTS, head, LAYERS, SHARED)
+    assert list(hooks(tiny.model)) == before
+
+    for row, text in enumerate(TEXTS):
+        with torch.no_grad():
+            states = tiny.model.model(
+                input_ids=torch.tensor([[*head, *text]]), output_hidden_states=True, use_cache=False
+            ).hidden_states
+            embedded = tiny.model.get_input_embeddings()(torch.tensor(text))
+        n = len(text)
+        expected = torch.stack([states[layer][0, len(head) :] for layer in LAYERS])
+        torch.testing.assert_close(reading.hidden[:, row, :n], expected, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(reading.shared[row, :n], states[SHARED][0, len(head) :], atol=1e-5, rtol=1e-5)
+        assert torch.equal(reading.following[row, : n - 1], embedded[1:])
+        assert reading.following[row, n - 1 :].abs().max() == 0
+        assert reading.mask[row].tolist() == [True] * n + [False] * (reading.mask.shape[1] - n)
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen3", "mistral"])
+def test_activations_equal_the_mlps_input_computed_without_hooks(family: str) -> None:
+    base = tiny_base(family)
+    head, text = base.chat.prefix_ids()[:3], TEXTS[2]
+    reading = read_texts(base.model, [text], head, LAYERS, SHARED)
+    decoder = base.model.model
+    with torch.no_grad():
+        ids = torch.tensor([[*head, *text]])
+        states = decoder(input_ids=ids, output_hidden_states=True, use_cache=False).hidden_states
+        frame = decoder.rotary_emb(states[0], torch.arange(ids.shape[1])[None])
+        for i, layer in enumerate(LAYERS):
+            block, entering = decoder.layers[layer], states[layer]
+            seen, _ = block.self_attn(
+                hidden_states=block.input_layernorm(entering), position_embeddings=frame, attention_mask=None
+            )
+            normed = block.post_attention_layernorm(entering + seen)
+            inner = block.mlp.act_fn(block.mlp.gate_proj(normed)) * block.mlp.up_proj(normed)
+            found = reading.activations[i, 0, : len(text)]
+            torch.testing.assert_close(found, inner[0, len(head) :], atol=1e-5, rtol=1e-4)
+
+
+def test_a_text_reads_the_same_alone_and_among_others(tiny: BaseModel) -> None:
+    head = tiny.chat.prefix_ids()[:3]
+    together = read_texts(tiny.model, TEXTS, head, LAYERS, SHARED)
+    for row, text in enumerate(TEXTS):
+        alone = read_texts(tiny.model, [text], head, LAYERS, SHARED)
+        for name in ("hidden", "activations", "shared", "following"):
+            one, all_of_them = getattr(alone, name), getattr(together, name)
+            # one place further: what follows a text is part of what its last token stores
+            n = len(text) + 1
+            found = all_of_them[..., row, :n, :]
+            torch.testing.assert_close(found, one[..., 0, :n, :], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("room", range(16))
+def test_every_text_is_followed_by_a_place_of_padding(tiny_llama: BaseModel, room: int) -> None:
+    reading = read_texts(tiny_llama.model, [[40] * (5 + room)], [1, 2, 3], LAYERS, SHARED)
+
+    assert reading.mask.sum() == 5 + room
+    assert not reading.mask[0, -1]
+
+
+def test_an_exception_leaves_no_hook_behind(tiny_llama: BaseModel) -> None:
+    before = list(hooks(tiny_llama.model))
+    with pytest.raises(IndexError):
+        read_texts(tiny_llama.model, [[10**6]], [1], LAYERS, SHARED)
+
+    assert list(hooks(tiny_llama.model)) == before

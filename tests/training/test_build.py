@@ -1,0 +1,164 @@
+"""Settings to parts."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from pydantic import ValidationError
+
+from plume_memory.errors import TrainingError
+from plume_memory.hypernet.fastweight import checkpoint
+from plume_memory.model.base import BaseModel
+from plume_memory.testing import tiny_base
+from plume_memory.training.build import build
+from plume_memory.training.facts import FactSource
+from plume_memory.training.overrides import read_settings
+from plume_memory.training.samples import Sample
+from plume_memory.training.settings import TrainSettings
+from plume_memory.training.writing import D2LWriter, FastWeightWriter
+
+Small = Callable[..., TrainSettings]
+D2L = {"kind": "d2l", "rank": 2, "latent_size": 16, "blocks": 2, "heads": 2, "kv_heads": 1, "head_size": 8}
+TEXT = {"kind": "text", "name": "plain", "folder": "texts"}
+JSONL = {"kind": "jsonl", "name": "qa", "paths": ["qa.jsonl"], "licence": "CC0-1.0"}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "a.txt").write_text("Eight plain words that say nothing at all here.")
+    passage = {"context": "Ann lives in Bern since 1999.", "qas": [{"question": "Since when?", "answers": ["1999"]}]}
+    (tmp_path / "qa.jsonl").write_text(json.dumps(passage) + "\n")
+    return tmp_path
+
+
+def test_the_settings_we_train_with_are_valid() -> None:
+    for path in (Path(__file__).parents[2] / "bench" / "training").glob("*.json"):
+        assert read_settings(TrainSettings, path, []).model == "smollm2-135m"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"curriculum": {"largest": []}}, "at least 1"),
+        ({"curriculum": {"largest": [[10, 2], [10, 3]]}}, "ascending steps"),
+        ({"curriculum": {"largest": [[0, 0]]}}, "at least one fact"),
+        ({"network": {"kind": "fast-weight", "mixer_width": 12}}, "multiple of 8"),
+        ({"network": {**D2L, "heads": 3, "kv_heads": 2}}, "cannot share"),
+        ({"objectives": {"anwser": 1}}, "Extra inputs"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused_at_once(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        TrainSettings.model_validate(wrong)
+
+
+def test_every_kind_of_source_is_mixed_in(small: Small, root: Path, tiny_llama: BaseModel) -> None:
+    import random
+
+    built = build(tiny_llama, small(data=[{"kind": "facts"}, JSONL, TEXT], data_root=str(root)))
+    drawn = [built.source.draw(random.Random(i), largest=2, update=False) for i in range(40)]
+    updated = [built.updates.draw(random.Random(i), largest=2, update=True) for i in range(20)]
+
+    assert {sample.source for sample in drawn} == {"facts", "qa", "plain"}
+    assert {sample.source for sample in updated} == {"facts", "qa"}, "plain text has no updates"
+    assert [s.name for s in built.card().sources] == ["invented facts", "qa", "plain"]
+    assert built.card().sources[1].licence == "CC0-1.0"
+
+
+def test_plain_text_that_nothing_would_be_learned_from_is_refused(
+    small: Small, root: Path, tiny_llama: BaseModel
+) -> None:
+    chosen = small(data=[TEXT], data_root=str(root), objectives={"reconstruction": 0, "completion": 0})
+    with pytest.raises(TrainingError, match="'plain' is plain text"):
+        build(tiny_llama, chosen)
+    with pytest.raises(TrainingError, match="plain text has no updates"):
+        build(tiny_llama, small(data=[TEXT], data_root=str(root), update={"share": 0.1}))
+
+
+def test_a_missing_file_is_a_training_error(small: Small, root: Path, tiny_llama: BaseModel) -> None:
+    with pytest.raises(TrainingError, match="missing"):
+        build(tiny_llama, small(data=[{**JSONL, "paths": ["missing.jsonl"]}], data_root=str(root)))
+
+
+def test_prose_is_held_out_with_a_seed_of_its_own(small: Small, root: Path, tiny_llama: BaseModel) -> None:
+    evaluation = {"prose": [{**JSONL, "kind": "jsonl"}]}
+    one = build(tiny_llama, small(data_root=str(root), evaluation=evaluation))
+    other = build(tiny_llama, small(data_root=str(root), evaluation=evaluation, run={"seed": 9}))
+
+    assert one.evaluation == other.evaluation
+    assert all(isinstance(s, Sample) and s.asks for s in one.evaluation["qa"])
+
+
+def test_the_same_settings_make_the_same_network(small: Small, tiny_llama: BaseModel) -> None:
+    one, same, other = (build(tiny_llama, small(run={"seed": s})).writer.network.state_dict() for s in (0, 0, 1))
+
+    assert all(torch.equal(one[name], same[name]) for name in one)
+    assert any(not torch.equal(one[name], other[name]) for name in one)
+
+
+def test_shares_of_the_depth_become_layers(small: Small) -> None:
+    base = tiny_base("llama", layers=4)
+    network = {"lowest_layer": 0.5, "mixer_layer": 0.3}
+    writer = build(base, small(network=network)).writer
+    reference = build(base, small(network=D2L)).writer
+
+    assert isinstance(writer, FastWeightWriter)
+    assert (writer.layers, writer.network.config.mixer_layer) == ((2, 3), 1)
+    assert isinstance(reference, D2LWriter)
+    assert reference.layers == (0, 1, 2, 3)
+
+
+def test_a_run_goes_on_from_a_network_of_the_same_sizes(small: Small, tmp_path: Path, tiny_llama: BaseModel) -> None:
+    built = build(tiny_llama, small())
+    built.save(tmp_path)
+    manifest = checkpoint.read_manifest(tmp_path)
+
+    started = build(tiny_llama, small(start=str(tmp_path), run={"seed": 5})).writer.network
+    assert all(p.requires_grad for p in started.parameters())
+    assert started.training
+    for name, tensor in started.state_dict().items():
+        assert torch.equal(tensor, built.writer.network.state_dict()[name].bfloat16().float())
+    assert (manifest.base_model, manifest.max_tokens) == ("tiny-llama", 64)
+    with pytest.raises(TrainingError, match="rank = 16, the settings ask for 8"):
+        build(tiny_llama, small(start=str(tmp_path), network={"rank": 8}))
+    with pytest.raises(TrainingError, match="a D2L network starts afresh"):
+        build(tiny_llama, small(start=str(tmp_path), network=D2L))
+
+
+def test_the_answers_that_were_trained_for_are_saved(small: Small, tmp_path: Path, tiny_llama: BaseModel) -> None:
+    stage = {"alpha": 0.7, "beta": 0.4, "lambda_max": 3.0, "tau": 0.1}
+    build(tiny_llama, small(update=stage)).save(tmp_path)
+
+    answers = checkpoint.read_manifest(tmp_path).answers
+    assert (answers.alpha, answers.beta, answers.lambda_max, answers.tau) == (0.7, 0.4, 3.0, 0.1)
+
+
+def test_an_answer_ends_as_the_models_own_answers_do(small: Small) -> None:
+    """Where the user's turn ends in "[/INST]", an answer does not: the end of text ends it."""
+    plain = tiny_base("llama")
+    tokenizer = plain.tokenizer
+    ended = build(plain, small()).item_writer.end_id
+    tokenizer.chat_template = "{% for m in messages %}[INST]{{ m['content'] }}[/INST]{% endfor %}"
+    mistral = BaseModel.wrap(plain.model, tokenizer, name="instructed", fingerprint="x")
+
+    assert ended in plain.stop_ids
+    assert mistral.chat.suffix == "[/INST]"
+    assert build(mistral, small()).item_writer.end_id == tokenizer.eos_token_id
+
+
+def test_a_teacher_is_there_when_it_is_asked_for(small: Small, tmp_path: Path, tiny_llama: BaseModel) -> None:
+    assert build(tiny_llama, small()).teacher is None
+    assert build(tiny_llama, small(objectives={"distillation": 1.0}), cache=tmp_path).teacher is not None
+    assert (tmp_path / "teacher.db").is_file()
+
+
+def test_evaluation_facts_are_exactly_so_many(small: Small, tiny_llama: BaseModel) -> None:
+    import random
+
+    source = build(tiny_llama, small()).facts(5)
+    assert isinstance(source, FactSource)
+    assert {source.draw(random.Random(i), largest=5, update=False).facts for i in range(9)} == {5}

@@ -1,0 +1,70 @@
+"""Samples to items, token by token."""
+
+import random
+
+import pytest
+
+from plume_memory.model.base import BaseModel
+from plume_memory.training.items import COMPLETE, RECONSTRUCT, Item, ItemWriter, tokens_of
+from plume_memory.training.samples import Ask
+
+TEXT = "Alice lives in Bern. She keeps two cats.\n\nThe door code is 4711."
+END = 2
+
+
+@pytest.fixture
+def writer(tiny_llama: BaseModel) -> ItemWriter:
+    return ItemWriter(tiny_llama.chat, END, span_tokens=10)
+
+
+def read(base: BaseModel, ids: tuple[int, ...]) -> str:
+    return base.tokenizer.decode(ids)
+
+
+def test_a_question_ends_where_the_answer_starts(writer: ItemWriter, tiny_llama: BaseModel) -> None:
+    item = writer.answer(Ask("  Where does Alice live? ", " Bern "))
+
+    whole = tiny_llama.chat.prompt_ids("Where does Alice live?")
+    assert [*tiny_llama.chat.prefix_ids(), *item.prompt_ids] == whole
+    assert read(tiny_llama, item.target_ids) == "Bern<|im_end|>"
+    assert (item.kind, item.stale_ids, item.affected) == ("answer", (), False)
+
+
+def test_a_corrected_answer_carries_the_outdated_one(writer: ItemWriter, tiny_llama: BaseModel) -> None:
+    item = writer.answer(Ask("Where?", "Rome", affected=True, stale="Bern"))
+
+    assert read(tiny_llama, item.stale_ids) == "Bern<|im_end|>"
+    assert item.affected
+
+
+def test_retelling_is_cut_after_its_span_and_ends_where_it_fits(writer: ItemWriter, tiny_llama: BaseModel) -> None:
+    long, short = (writer.reconstruction(text, random.Random(0)) for text in (TEXT, "Hi Bo.\n"))
+
+    assert read(tiny_llama, long.target_ids) == "Alice live"
+    assert read(tiny_llama, short.target_ids) == "Hi Bo.<|im_end|>"
+    assert read(tiny_llama, long.prompt_ids).startswith(RECONSTRUCT)
+
+
+def test_a_completion_goes_on_where_the_shown_words_end(writer: ItemWriter, tiny_llama: BaseModel) -> None:
+    flat = " ".join(TEXT.split())
+    suffix = tiny_llama.chat.suffix
+    starts = set()
+    for seed in range(40):
+        item = writer.completion(TEXT, random.Random(seed))
+        prompt = read(tiny_llama, item.prompt_ids)
+        stem = next(c for c in COMPLETE if prompt.startswith(c))
+        shown = prompt.removeprefix(stem).removesuffix(suffix)
+        starts.add(shown.split()[0])
+        at = flat.index(shown)
+        expected = (*tiny_llama.chat.encode(flat[at + len(shown) :].strip()), END)[:10]
+        assert item.target_ids == expected
+        assert 1 <= len(shown.split()) <= 8
+    assert starts == {"Alice", "She", "The"}, "every sentence is begun"
+
+
+def test_a_text_of_one_word_is_continued_by_its_end(writer: ItemWriter) -> None:
+    assert writer.completion("Hello", random.Random(0)).target_ids == (END,)
+
+
+def test_the_tokens_of_a_row_are_all_but_the_last_targets() -> None:
+    assert tokens_of([Item((1, 2, 3), (4, 5), "answer"), Item((1,), (2,), "kept")]) == 4 + 1
