@@ -95,8 +95,8 @@ class Engine:
         Raises:
             InvalidInput: `evidence="lora"` without a parameterizer.
         """
-        additive = parameterizer is not None and parameterizer.additive
-        own_default = DISTILLED_SETTINGS if additive else MethodSettings()
+        distilled = isinstance(parameterizer, DistillationParameterizer)
+        own_default = DISTILLED_SETTINGS if distilled else MethodSettings()
         self.settings = settings or (PREFIX_SETTINGS if parameterizer is None else own_default)
         if parameterizer is None and self.settings.evidence == "lora":
             raise InvalidInput(

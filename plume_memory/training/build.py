@@ -17,6 +17,7 @@ from plume_memory.hypernet.fastweight import checkpoint as fastweight
 from plume_memory.hypernet.fastweight.config import FastWeightConfig
 from plume_memory.hypernet.fastweight.network import FastWeightNetwork
 from plume_memory.model.base import BaseModel
+from plume_memory.model.hub import default_cache
 from plume_memory.training.calibrate import calibrate
 from plume_memory.training.card import DataSource, TaskCard
 from plume_memory.training.facts import FactSource
@@ -77,7 +78,7 @@ def build(base: BaseModel, settings: TrainSettings, *, processes: int = 1, cache
     writer = _writer(base, settings, source)
     teacher = None
     if settings.objectives.distillation > 0:
-        teacher = Teacher(base, settings.objectives.top_k, (cache or Path(".plume-train")) / "teacher.db")
+        teacher = Teacher(base, settings.objectives.top_k, (cache or default_cache() / "training") / "teacher.db")
     return Built(
         source=source,
         updates=MixedSource("updates", editable) if editable else source,

@@ -8,13 +8,14 @@ Legend: L adapted layers, F MLP width, r rank, N tokens.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from plume_memory.errors import TrainingError
 from plume_memory.hypernet.fastweight.network import FastWeightNetwork
-from plume_memory.hypernet.fastweight.reading import Reading, read_texts
+from plume_memory.hypernet.fastweight.reading import read_texts
 from plume_memory.model.base import BaseModel
 
 KEPT = 512
@@ -22,6 +23,9 @@ KEPT = 512
 
 OUT_SHARE = 0.05
 """Size of what a perfectly matched key adds to the residual stream at first, as a share of the stream's."""
+
+_BYTES = 1_000_000_000
+"""Of second moments held at once."""
 
 
 def calibrate(network: FastWeightNetwork, base: BaseModel, texts: Sequence[Sequence[int]], *, seed: int) -> None:
@@ -43,29 +47,40 @@ def calibrate(network: FastWeightNetwork, base: BaseModel, texts: Sequence[Seque
             f"A network of rank {config.rank} was asked for; {base.name!r} has {kept} directions to draw read keys "
             f"from. Set network.rank to at most {kept}."
         )
-    second = torch.zeros(len(config.layers), config.intermediate_size, config.intermediate_size)
+    generator = torch.Generator().manual_seed(seed)
+    at_once = max(1, _BYTES // (4 * config.intermediate_size**2))  # second moments of a wide model do not all fit
+    for first in range(0, len(config.layers), at_once):
+        layers = config.layers[first : first + at_once]
+        moments = _moments(base, texts, layers)
+        with torch.no_grad():
+            for i, second in enumerate(moments.second, start=first):
+                values, vectors = torch.linalg.eigh(second)
+                whiten = vectors[:, -kept:] / values[-kept:].clamp_min(values[-1] * 1e-7).sqrt()  # [F, kept]
+                mixed = torch.linalg.qr(torch.randn(kept, kept, generator=generator)).Q[:, : config.rank]
+                keys = (whiten @ mixed) / config.rank**0.5  # a token's read key has length about 1
+                network.read_keys[i] = keys.T
+                network.key_activations[i] = keys
+            scale = OUT_SHARE * moments.norm / config.value_width**0.5
+            network.out[first : first + at_once] = scale[:, None, None] * network.value_embedding.T
+
+
+class _Moments(NamedTuple):
+    second: Tensor
+    """[L, F, F] mean of a aᵀ over the tokens' MLP activations."""
+    norm: Tensor
+    """[L] typical length of the residual stream's state."""
+
+
+def _moments(base: BaseModel, texts: Sequence[Sequence[int]], layers: Sequence[int]) -> _Moments:
+    width = base.model.config.intermediate_size
+    second = torch.zeros(len(layers), width, width)
     norms: list[Tensor] = []
     count = 0
     for at in range(0, len(texts), 16):
-        reading = _read(base, network, texts[at : at + 16])
+        with base.lock:
+            reading = read_texts(base.model, texts[at : at + 16], base.chat.prefix_ids(), layers, layers[-1])
         seen = reading.activations[:, reading.mask].float().cpu()  # [L, N, F]
         second += seen.mT @ seen
         count += seen.shape[1]
         norms.append(reading.hidden[:, reading.mask].float().norm(dim=-1).median(dim=1).values.cpu())
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for i in range(len(config.layers)):
-            values, vectors = torch.linalg.eigh(second[i] / count)
-            whiten = vectors[:, -kept:] / values[-kept:].clamp_min(values[-1] * 1e-7).sqrt()  # [F, kept]
-            mixed = torch.linalg.qr(torch.randn(kept, kept, generator=generator)).Q[:, : config.rank]
-            keys = (whiten @ mixed) / config.rank**0.5  # a token's read key has length about 1
-            network.read_keys[i] = keys.T
-            network.key_activations[i] = keys
-        scale = OUT_SHARE * torch.stack(norms).mean(0) / config.value_width**0.5
-        network.out.copy_(scale[:, None, None] * network.value_embedding.T)
-
-
-def _read(base: BaseModel, network: FastWeightNetwork, texts: Sequence[Sequence[int]]) -> Reading:
-    config = network.config
-    with base.lock:
-        return read_texts(base.model, texts, base.chat.prefix_ids(), config.layers, config.mixer_layer)
+    return _Moments(second / count, torch.stack(norms).mean(0))

@@ -10,7 +10,7 @@ from typing import Literal
 
 from plume_memory.evidence.segment import sentence_spans
 from plume_memory.model.prompt import ChatFormat
-from plume_memory.training.samples import Ask, Sample
+from plume_memory.training.samples import Ask
 
 Kind = Literal["answer", "reconstruction", "completion", "kept"]
 """`kept`: the answer is what the model says without any memory; it must stay."""
@@ -47,10 +47,6 @@ class ItemWriter:
         stale = () if ask.stale is None else self._target(ask.stale)
         return Item(self._prompt(ask.question), self._target(ask.answer), "answer", stale, ask.affected)
 
-    def kept(self, ask: Ask) -> Item:
-        """A question and an answer under which the model is to stay as it is."""
-        return Item(self._prompt(ask.question), self._target(ask.answer), "kept")
-
     def reconstruction(self, text: str, chance: random.Random) -> Item:
         """Ask for the text itself, cut after `span_tokens`; the end is part of it where it fits."""
         target = self._target(text)[: self.span_tokens]
@@ -71,11 +67,6 @@ class ItemWriter:
 
     def _target(self, text: str) -> tuple[int, ...]:
         return (*self.chat.encode(text.strip()), self.end_id)
-
-
-def texts_of(sample: Sample) -> list[str]:
-    """The texts a sample writes into memory, in order."""
-    return [sample.text] if sample.update is None else [sample.text, sample.update]
 
 
 def tokens_of(items: Sequence[Item]) -> int:

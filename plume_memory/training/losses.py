@@ -14,9 +14,6 @@ from plume_memory.training.packing import Packed
 from plume_memory.training.student import item_means
 from plume_memory.training.teacher import TopK
 
-_NEVER = 1e-4
-"""Keeps the logarithm of 1 − p finite."""
-
 
 def mean_of(values: Tensor, chosen: Tensor) -> Tensor | None:
     """Mean over the chosen items [I] bool; None when there is none."""
@@ -94,9 +91,10 @@ def unlikelihood(logits: Tensor, packed: Packed) -> Tensor | None:
             stale.append(item.stale_ids[place])
     if not at:
         return None
-    probabilities = torch.softmax(logits[torch.tensor(at, device=logits.device)].float(), dim=-1)
-    chosen = probabilities.gather(1, torch.tensor(stale, device=logits.device)[:, None])
-    return -torch.log((1 - chosen).clamp_min(_NEVER)).mean()
+    own = logits[torch.tensor(at, device=logits.device)].float()
+    # log(1 − p) over the other tokens: exact and with a gradient also where p rounds to 1
+    others = own.scatter(1, torch.tensor(stale, device=own.device)[:, None], -torch.inf)
+    return (own.logsumexp(-1) - others.logsumexp(-1)).mean()
 
 
 def item_divergence(logits: Tensor, reference: Tensor, packed: Packed, chosen: Tensor) -> Tensor:
