@@ -160,7 +160,6 @@ def _fast_weight_config(base: BaseModel, own: FastWeightSettings) -> FastWeightC
         rank=own.rank,
         value_width=own.value_width,
         taps=own.taps,
-        write=own.write,
         mixer_blocks=own.mixer_blocks,
         mixer_width=own.mixer_width,
         mixer_layer=int(own.mixer_layer * count),

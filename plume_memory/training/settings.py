@@ -8,7 +8,6 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from plume_memory.hypernet.fastweight.config import WriteRule
 from plume_memory.training.run_settings import RunSettings
 
 _FROZEN = ConfigDict(frozen=True, extra="forbid")
@@ -20,11 +19,10 @@ class FastWeightSettings(BaseModel):
     model_config = _FROZEN
 
     kind: Literal["fast-weight"] = "fast-weight"
-    lowest_layer: float = Field(default=0.0, ge=0, lt=1, description="Layers from this share of the depth on adapt.")
-    rank: int = Field(default=64, ge=1)
-    value_width: int = Field(default=128, ge=1)
+    lowest_layer: float = Field(default=1 / 3, ge=0, lt=1, description="Layers from this share of the depth on adapt.")
+    rank: int = Field(default=128, ge=1)
+    value_width: int = Field(default=160, ge=1)
     taps: int = Field(default=4, ge=1)
-    write: WriteRule = "delta"
     mixer_blocks: int = Field(default=1, ge=0)
     mixer_width: int = Field(default=192, ge=8, multiple_of=8, description="Of four heads of even width.")
     mixer_layer: float = Field(default=0.4, ge=0, lt=1, description="Depth at which the mixer reads the text.")

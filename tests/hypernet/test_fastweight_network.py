@@ -5,18 +5,17 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
-from plume_memory.hypernet.fastweight.config import FastWeightConfig, WriteRule
+from plume_memory.hypernet.fastweight.config import FastWeightConfig
 from plume_memory.hypernet.fastweight.mixer import MixerBlock
 from plume_memory.hypernet.fastweight.network import FastWeightNetwork
 from plume_memory.hypernet.fastweight.reading import Reading, read_texts
 from plume_memory.model.base import BaseModel
 from plume_memory.testing import tiny_base
 
-RULES: tuple[WriteRule, ...] = ("linear", "delta", "ridge")
 TEXTS = tuple(list(range(30, 30 + n)) for n in (1, 2, 13, 14, 29))
 
 
-def make(rule: WriteRule = "ridge", *, stirred: bool = True, mixer_blocks: int = 1) -> FastWeightNetwork:
+def make(*, stirred: bool = True, mixer_blocks: int = 1) -> FastWeightNetwork:
     """A network; `stirred` moves every weight off its start, where some are zero."""
     torch.manual_seed(0)
     network = FastWeightNetwork(
@@ -27,7 +26,6 @@ def make(rule: WriteRule = "ridge", *, stirred: bool = True, mixer_blocks: int =
             rank=8,
             value_width=6,
             taps=3,
-            write=rule,
             mixer_blocks=mixer_blocks,
             mixer_width=16,
             mixer_heads=2,
@@ -46,9 +44,8 @@ def read(base: BaseModel, texts: tuple[list[int], ...], network: FastWeightNetwo
     return read_texts(base.model, texts, base.chat.prefix_ids(), config.layers, config.mixer_layer)
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_gradients_reach_every_parameter(tiny_llama: BaseModel, rule: WriteRule) -> None:
-    network = make(rule)
+def test_gradients_reach_every_parameter(tiny_llama: BaseModel) -> None:
+    network = make()
     B = network(read(tiny_llama, TEXTS, network))
     (B.square().sum() + network.read_keys.square().sum()).backward()
 
@@ -57,7 +54,7 @@ def test_gradients_reach_every_parameter(tiny_llama: BaseModel, rule: WriteRule)
         for name, p in network.named_parameters()
         if p.grad is None or not p.grad.abs().max() > 0 or p.grad.isnan().any()
     }
-    assert silent == (set() if rule == "ridge" else {"log_ridge"})
+    assert silent == set()
     assert all(p.grad is None for p in tiny_llama.model.parameters())
 
 
@@ -95,13 +92,10 @@ def test_the_convolution_is_causal_and_sums_its_taps() -> None:
     assert network._convolved(keys[:, :, :2]).shape == (2, 3, 2, 8), "fewer tokens than taps"
 
 
-@pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("mixer_blocks", [0, 1])
-def test_a_texts_factors_are_the_same_alone_and_in_a_batch(
-    tiny_llama: BaseModel, rule: WriteRule, mixer_blocks: int
-) -> None:
+def test_a_texts_factors_are_the_same_alone_and_in_a_batch(tiny_llama: BaseModel, mixer_blocks: int) -> None:
     """Of every length up to a whole block of padding; float32, relative to the largest entry."""
-    network = make(rule, mixer_blocks=mixer_blocks).requires_grad_(False)
+    network = make(mixer_blocks=mixer_blocks).requires_grad_(False)
     texts = tuple(list(range(30, 30 + n)) for n in range(1, 18))
     together = network(read(tiny_llama, (*texts, TEXTS[-1]), network))
     for row, text in enumerate(texts):
@@ -112,7 +106,7 @@ def test_in_bfloat16_a_batch_costs_rounding_only() -> None:
     """bfloat16 has 8 bits: 2⁻⁸ per product, a few of them one after the other."""
     base = tiny_base("llama")
     base.model.bfloat16()
-    network = make("delta").requires_grad_(False)
+    network = make().requires_grad_(False)
     together = network(read(base, TEXTS, network))
 
     assert together.dtype == torch.float32

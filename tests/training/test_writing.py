@@ -110,4 +110,4 @@ def test_a_fast_weight_writer_hands_out_its_read_keys_with_gradients(tiny_llama:
 
     assert made.A is writer.network.read_keys
     assert made.B.requires_grad
-    assert made.B.shape == (3, 1, 4, 32)
+    assert made.B.shape == (2, 1, 4, 32)

@@ -1,10 +1,8 @@
 """What a fast-weight network looks like: every size and switch its tensors need, and nothing else."""
 
-from typing import Literal, Self
+from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, model_validator
-
-WriteRule = Literal["linear", "delta", "ridge"]
 
 
 class FastWeightConfig(BaseModel):
@@ -15,14 +13,9 @@ class FastWeightConfig(BaseModel):
     hidden_size: PositiveInt = Field(description="D, width of the base model's residual stream.")
     intermediate_size: PositiveInt = Field(description="F, width of its MLP activations: the input of `down_proj`.")
     layers: tuple[NonNegativeInt, ...] = Field(min_length=1, description="Adapted decoder layers, ascending.")
-    rank: PositiveInt = Field(default=64, description="r, read keys per layer; the rank of the adapter.")
-    value_width: PositiveInt = Field(default=128, description="V, width of what is stored under a key.")
+    rank: PositiveInt = Field(default=128, description="r, read keys per layer; the rank of the adapter.")
+    value_width: PositiveInt = Field(default=160, description="V, width of what is stored under a key.")
     taps: PositiveInt = Field(default=4, description="Tokens up to the current one that shape its key.")
-    write: WriteRule = Field(
-        default="delta",
-        description="How values are stored: `linear` adds k vᵀ up, `delta` replaces what the key held before, "
-        "`ridge` solves for the memory that returns every value at its key.",
-    )
     mixer_blocks: NonNegativeInt = Field(default=1, description="Transformer blocks over the text before keys, values.")
     mixer_width: PositiveInt = Field(default=192, description="X, their width.")
     mixer_heads: PositiveInt = 4

@@ -8,7 +8,7 @@ In every adapted layer each token files what follows it under what the model thi
     k_t = unit(conv(W_a a_t + W_h n_t + W_x x_t))       a: MLP activations, n: normed residual, x: mixer
     v_t = E e_{t+1} + W_v n_{t+1} + W_w x_{t+1}          e: embedding of the next token
     g_t = sigmoid(w_g · n_t + b)                         write strength
-    M   = write(K, V, g)                                 [r, V]; see write.py
+    M   = (Kᵀ G K + λ)⁻¹ Kᵀ G V                         [r, V]; see write.py
     A   = P, fixed        B = M U                        ΔW = Bᵀ P on `mlp.down_proj`
 
 P, the read keys, does not depend on the text: only B is stored, and adapters of several texts add
@@ -84,7 +84,6 @@ class FastWeightNetwork(nn.Module):
         strength = torch.sigmoid(strength).view(L, B, T) * reading.mask
         keys = F.normalize(self._convolved(keys.view(L, B, T, -1).float()), dim=-1)
         memory = write(
-            self.config.write,
             keys.flatten(0, 1),
             values.float().flatten(0, 1),
             strength.flatten(0, 1),
