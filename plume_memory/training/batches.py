@@ -30,6 +30,10 @@ class BatchRow:
     """What the memory was before the update; empty where there is none."""
     pairs: tuple[int, ...] = ()
     """For an evidence row: which item of the row before it each of its items is the evidence stream of."""
+    source: str = ""
+    """Where its sample is from; answers are reported by it."""
+    retellable: str | None = None
+    """The one whole text it reads, which retelling may fill it up with; None where it reads others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +44,6 @@ class Batch:
     """Token ids of every text that is written."""
     rows: tuple[BatchRow, ...]
     samples: int
-    sources: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +52,6 @@ class _Drawn:
 
     texts: tuple[tuple[int, ...], ...]
     rows: tuple[BatchRow, ...]
-    source: str
-    retellable: str | None
-    """What retelling may fill the row with; None where the row does not read one whole text."""
 
     @property
     def width(self) -> int:
@@ -129,7 +129,8 @@ class Batches:
         items = [self._writer.answer(ask) for ask in _some(sample.asks, curriculum.asks, chance)]
         items += self._retold(sample.text, chance, always=not items)
         reads = tuple((i, 1.0) for i in range(len(chunks)))
-        return _Drawn(tuple(chunks), (BatchRow(tuple(items), reads),), sample.source, sample.text)
+        row = BatchRow(tuple(items), reads, source=sample.source, retellable=sample.text)
+        return _Drawn(tuple(chunks), (row,))
 
     def _with_update(self, sample: Sample, chance: random.Random) -> _Drawn:
         """Two kinds of row: the composed memory, and each question's evidence alone."""
@@ -144,14 +145,15 @@ class Batches:
         before = tuple((i, stage.alpha) for i, n in enumerate(is_new) if not n)
         asks = _some(sample.asks, curriculum.asks, chance, first=[a for a in sample.asks if a.affected])
         items = tuple(self._writer.answer(ask) for ask in asks)
-        rows = [BatchRow(items, reads, before)]
+        rows = [BatchRow(items, reads, before, source=f"{sample.source}-update")]
         in_new = [ask.affected or holds(sample.update, ask.answer) for ask in asks]
         for wanted in (True, False):
             pairs = tuple(i for i, n in enumerate(in_new) if n == wanted)
             if pairs:
                 own = tuple((i, 1.0) for i, n in enumerate(is_new) if n == wanted)
-                rows.append(BatchRow(tuple(items[i] for i in pairs), own, (), pairs))
-        return _Drawn(texts, tuple(rows), sample.source, None)
+                source = f"{sample.source}-evidence"
+                rows.append(BatchRow(tuple(items[i] for i in pairs), own, pairs=pairs, source=source))
+        return _Drawn(texts, tuple(rows))
 
     def _chunks(self, text: str, chance: random.Random, *, cut: bool) -> list[tuple[int, ...]]:
         """Token ids of a text, cut between sentences where asked, and wherever it is too long."""
@@ -188,32 +190,27 @@ class Batches:
                 before = tuple((firsts[n] + i, weight) for i, weight in row.before)
                 whole = not row.pairs  # an evidence row reads its evidence alone
                 rows.append(
-                    BatchRow(
-                        (*row.items, *kept) if whole else row.items,
-                        (*own, *others) if whole else own,
-                        (*before, *others) if before else (),
-                        row.pairs,
+                    replace(
+                        row,
+                        items=(*row.items, *kept) if whole else row.items,
+                        reads=(*own, *others) if whole else own,
+                        before=(*before, *others) if before else (),
                     )
                 )
-        sources = tuple(one.source for one in drawn)
-        return Batch(tuple(texts), self._filled(rows, drawn, chance), len(drawn), sources)
-
-    def _filled(self, rows: list[BatchRow], drawn: Sequence[_Drawn], chance: random.Random) -> tuple[BatchRow, ...]:
-        """Let short rows continue sentences of their text up to the width of the longest: padding teaches nothing."""
-        if self._settings.objectives.completion == 0 or any(one.retellable is None for one in drawn):
-            return tuple(rows)
         width = max(tokens_of(row.items) for row in rows)
-        filled = []
-        for row, one in zip(rows, drawn, strict=True):
-            # one only: a target token costs the output layer too, half of what a prompt token costs again
-            room = width - tokens_of(row.items)
-            if one.retellable is not None and room >= _ROOM:
-                item = self._writer.completion(one.retellable, chance)
-                left = room - len(item.prompt_ids) + 1
-                if left > 0:  # else long words: the prompt alone would widen the batch
-                    row = replace(row, items=(*row.items, replace(item, target_ids=item.target_ids[:left])))
-            filled.append(row)
-        return tuple(filled)
+        return Batch(tuple(texts), tuple(self._filled(row, width, chance) for row in rows), len(drawn))
+
+    def _filled(self, row: BatchRow, width: int, chance: random.Random) -> BatchRow:
+        """Let a short row continue a sentence of its text up to the width of the longest: padding teaches nothing."""
+        room = width - tokens_of(row.items)
+        if self._settings.objectives.completion == 0 or row.retellable is None or room < _ROOM:
+            return row
+        # one only: a target token costs the output layer too, half of what a prompt token costs again
+        item = self._writer.completion(row.retellable, chance)
+        left = room - len(item.prompt_ids) + 1
+        if left < 1:  # long words: the prompt alone would widen the batch
+            return row
+        return replace(row, items=(*row.items, replace(item, target_ids=item.target_ids[:left])))
 
     def _companions(self, drawn: Sequence[_Drawn], own: int, chance: random.Random) -> list[int]:
         """Other samples whose text is written into the same memory."""

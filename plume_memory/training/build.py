@@ -45,8 +45,8 @@ class Built:
     source: Source
     updates: Source
     """Of samples with an update: the sources that can make one."""
-    facts: Callable[[int], Source]
-    """Invented facts, so many per text, for the evaluation."""
+    facts: Callable[[int, bool], Source]
+    """Invented facts for the evaluation: so many per text, of the held-out families or of the trained ones."""
     item_writer: ItemWriter
     writer: TextWriter
     teacher: Teacher | None
@@ -82,7 +82,7 @@ def build(base: BaseModel, settings: TrainSettings, *, processes: int = 1, cache
     return Built(
         source=source,
         updates=MixedSource("updates", editable) if editable else source,
-        facts=lambda count: FactSource("facts", smallest=count),
+        facts=lambda count, held_out: _facts(settings, count, held_out),
         item_writer=ItemWriter(base.chat, _end_id(base), settings.objectives.span_tokens),
         writer=writer,
         teacher=teacher,
@@ -120,10 +120,19 @@ def _source(data: Any, root: Path) -> Source:
     return TextSource(data.name, root / data.folder, largest_words=data.largest_words)
 
 
+def _facts(settings: TrainSettings, count: int, held_out: bool) -> Source:
+    held = settings.evaluation.families
+    if held_out:
+        return FactSource("held-out", smallest=count, only_families=held)
+    return FactSource("facts", smallest=count, exclude_families=held)
+
+
 def _held_out(data: JsonlData, settings: TrainSettings) -> list[Sample]:
     source = _source(data, Path(settings.data_root).expanduser())
     chance = random.Random(f"{settings.evaluation.seed}:{data.name}")
-    return [source.draw(chance, largest=1, update=False) for _ in range(_PROSE_SAMPLES)]
+    drawn = [source.draw(chance, largest=1, update=False) for _ in range(4 * _PROSE_SAMPLES)]
+    distinct = {sample.text: sample for sample in drawn}  # a text beside itself would not be a control
+    return list(distinct.values())[:_PROSE_SAMPLES]
 
 
 # --- networks -------------------------------------------------------------------------------------

@@ -2,8 +2,10 @@
 
 `exact_8` is the share of answers about unseen texts of 8 facts that greedy decoding would write
 exactly; `swapped_8` the same with each text's adapter exchanged for another's, which must fall to
-what guessing gives. `prose` figures are token accuracies; `kept` is the perplexity of unrelated
-prose with an adapter over without.
+what guessing gives. `held_out_N` are facts of families that training never drew. After a correction,
+read through the composition: `update_current` is the share of current answers to affected questions,
+`update_stale` of outdated ones, `update_kept` of right answers to the others. `prose` figures are token
+accuracies; `kept` is the perplexity of unrelated prose with an adapter over without.
 """
 
 import random
@@ -15,7 +17,7 @@ from plume_memory.model.base import BaseModel
 from plume_memory.training.build import Built
 from plume_memory.training.items import Item
 from plume_memory.training.packing import Packed, pack
-from plume_memory.training.samples import Sample
+from plume_memory.training.samples import Ask, Sample
 from plume_memory.training.settings import TrainSettings
 from plume_memory.training.student import exact_items, target_logits, token_losses
 from plume_memory.training.writing import rows_of
@@ -39,6 +41,12 @@ class Evaluator:
             samples = self._facts(count, texts)
             found[f"exact_{count}"] = self._share(samples, swap=False, exact=True)
             found[f"swapped_{count}"] = self._share(samples, swap=True, exact=True)
+            if chosen.families:
+                found[f"held_out_{count}"] = self._share(
+                    self._facts(count, texts, held_out=True), swap=False, exact=True
+                )
+        if chosen.updates:
+            found |= self._updated()
         for name, samples in self._built.evaluation.items():
             found[f"prose_{name}"] = self._share(samples, swap=False, exact=False)
             found[f"prose_{name}_swapped"] = self._share(samples, swap=True, exact=False)
@@ -46,9 +54,9 @@ class Evaluator:
             found[f"kept_{name}"] = self._kept(samples)
         return found
 
-    def _facts(self, count: int, texts: int) -> list[Sample]:
+    def _facts(self, count: int, texts: int, *, held_out: bool = False) -> list[Sample]:
         chance = random.Random(f"{self._settings.evaluation.seed}:{count}")
-        source = self._built.facts(count)
+        source = self._built.facts(count, held_out)
         return [source.draw(chance, largest=count, update=False) for _ in range(texts)]
 
     def _share(self, samples: Sequence[Sample], *, swap: bool, exact: bool) -> float:
@@ -62,6 +70,29 @@ class Evaluator:
             hits = exact_items(logits, packed) if exact else logits.argmax(-1) == packed.targets
             right, total = right + int(hits.sum()), total + len(hits)
         return right / max(1, total)
+
+    def _updated(self) -> dict[str, float]:
+        """What is answered after a correction, by the composed memory alone."""
+        stage, chosen = self._settings.update, self._settings.evaluation
+        chance = random.Random(f"{chosen.seed}:updates")
+        source = self._built.facts(4, False)
+        right: dict[str, list[bool]] = {"update_current": [], "update_stale": [], "update_kept": []}
+        for _ in range(0, chosen.updates, _AT_ONCE):
+            some = [source.draw(chance, largest=4, update=True) for _ in range(_AT_ONCE)]
+            texts = [tuple(self._base.chat.encode(text)) for s in some for text in (s.text, s.update or "")]
+            reads = [((2 * i, stage.alpha), (2 * i + 1, stage.alpha + stage.beta)) for i in range(len(some))]
+            rows = [[item for ask in s.asks for item in self._targets(ask)] for s in some]
+            packed, logits = self._answered(texts, reads, rows)
+            hits = iter(exact_items(logits, packed).tolist())
+            for ask in (ask for s in some for ask in s.asks):
+                for name in ("update_current", "update_stale") if ask.affected else ("update_kept",):
+                    right[name].append(next(hits))
+        return {name: sum(own) / max(1, len(own)) for name, own in right.items()}
+
+    def _targets(self, ask: Ask) -> list[Item]:
+        """The exchange with the current answer, and with the stale one where there is one."""
+        write = self._built.item_writer.answer
+        return [write(ask)] if ask.stale is None else [write(ask), write(Ask(ask.question, ask.stale))]
 
     def _kept(self, samples: Sequence[Sample]) -> float:
         """Perplexity of another passage with an adapter attached, over the bare model's."""
@@ -86,6 +117,14 @@ class Evaluator:
             pieces = [ids[at : at + limit] for at in range(0, len(ids), limit)]
             reads.append(tuple((len(texts) + i, 1.0) for i in range(len(pieces))))
             texts += pieces
+        return self._answered(texts, reads, rows)
+
+    def _answered(
+        self,
+        texts: Sequence[tuple[int, ...]],
+        reads: Sequence[tuple[tuple[int, float], ...]],
+        rows: Sequence[Sequence[Item]],
+    ) -> tuple[Packed, torch.Tensor]:
         base = self._base
         with torch.no_grad(), base.lock:
             written = self._built.writer.write(texts)

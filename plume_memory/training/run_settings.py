@@ -22,7 +22,7 @@ CHANGEABLE = frozenset(
         "tensorboard",
     }
 )
-"""What a resumed run may set anew: how long it goes on and what it writes down, never what it learns from."""
+"""What a resumed run may set anew: how long it goes on (the schedule stretches with it) and what it writes down."""
 
 
 class RunSettings(BaseModel):

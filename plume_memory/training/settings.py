@@ -154,6 +154,8 @@ class Evaluation(BaseModel):
     facts: tuple[int, ...] = Field(default=(1, 2, 4, 8), description="Facts per text.")
     texts: int = Field(default=24, ge=2, description="Texts for each of them; half as many from 8 facts on.")
     prose: tuple[JsonlData, ...] = Field(default=(), description="Never trained on, or a held-out file.")
+    updates: int = Field(default=16, ge=0, description="Corrected texts of up to 4 facts; none are measured if 0.")
+    families: tuple[str, ...] = Field(default=(), description="Families of facts that training excludes.")
     seed: int = 20_000
 
 

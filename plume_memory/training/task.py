@@ -76,9 +76,7 @@ class HypernetworkTask:
         weights = self._settings.objectives.model_dump()
         total = torch.stack([weights[name] * value for name, value in parts.items()]).sum()
         report = {name: float(value.detach()) for name, value in parts.items()}
-        answers = losses.of_kind(packed, "answer")
-        if bool(answers.any()):
-            report["exact"] = float(exact_items(logits.detach(), packed)[answers].float().mean())
+        report |= _exact_by_source(batch, packed, logits.detach())
         report["padding"] = 1 - packed.tokens / packed.ids.numel()
         return StepReport(total, report, sum(map(len, batch.texts)), packed.tokens, batch.samples)
 
@@ -156,6 +154,18 @@ class HypernetworkTask:
                     wanted.append((batch.texts[row.reads[0][0]], item))
                 at += 1
         return losses.distillation(logits, packed, asked, teacher.top(wanted)) if asked else None
+
+
+def _exact_by_source(batch: Batch, packed: Packed, logits: Tensor) -> dict[str, float]:
+    """Share of exactly right answers: `exact` over all, `exact/SOURCE` by the rows' sources."""
+    hits = exact_items(logits, packed).tolist()
+    sources = [row.source for row in batch.rows for _ in row.items]
+    found: dict[str, list[bool]] = {}
+    for item, hit, source in zip(packed.items, hits, sources, strict=True):
+        if item.kind == "answer":
+            found.setdefault("exact", []).append(hit)
+            found.setdefault(f"exact/{source}", []).append(hit)
+    return {name: sum(own) / len(own) for name, own in found.items()}
 
 
 def _pairs(batch: Batch) -> list[tuple[int, int]]:

@@ -238,6 +238,6 @@ def test_updates_come_from_the_sources_that_can_make_them(
     small: Small, fixed: Any, codes: tuple[Sample, ...], moves: tuple[Sample, ...]
 ) -> None:
     made = batches(small(update={"share": 0.5}), fixed(codes), updates=fixed(moves))
-    sources = {name for n in range(6) for name in made.micro_batch(n).sources}
+    sources = {row.source for n in range(6) for row in made.micro_batch(n).rows}
 
-    assert sources == {"codes", "moves"}
+    assert sources == {"codes", "moves-update", "moves-evidence"}

@@ -159,6 +159,19 @@ def test_a_teacher_is_there_when_it_is_asked_for(small: Small, tmp_path: Path, t
 def test_evaluation_facts_are_exactly_so_many(small: Small, tiny_llama: BaseModel) -> None:
     import random
 
-    source = build(tiny_llama, small()).facts(5)
+    source = build(tiny_llama, small()).facts(5, False)
     assert isinstance(source, FactSource)
     assert {source.draw(random.Random(i), largest=5, update=False).facts for i in range(9)} == {5}
+
+
+def test_held_out_families_are_evaluated_apart(small: Small, tiny_llama: BaseModel) -> None:
+    import random
+
+    built = build(tiny_llama, small(evaluation={"families": ["codes"]}))
+    held, trained = built.facts(1, True), built.facts(1, False)
+    asked = [
+        {held_out.draw(random.Random(i), largest=1, update=False).source for i in range(5)}
+        for held_out in (held, trained)
+    ]
+
+    assert asked == [{"held-out"}, {"facts"}]

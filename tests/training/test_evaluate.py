@@ -41,13 +41,14 @@ def silenced(built: Built) -> Built:
 
 
 def test_the_same_weights_give_the_same_figures(small: Small, prose: dict[str, Any], tiny_llama: BaseModel) -> None:
-    settings = small(evaluation=prose | {"facts": [1, 8]})
+    settings = small(evaluation=prose | {"facts": [1, 8], "families": ["codes"]})
     built = build(tiny_llama, settings)
     figures = Evaluator(tiny_llama, settings, built).figures()
 
     assert Evaluator(tiny_llama, settings, built).figures() == figures
     assert figures.keys() == {
-        *("exact_1", "swapped_1", "exact_8", "swapped_8"),
+        *("exact_1", "swapped_1", "held_out_1", "exact_8", "swapped_8", "held_out_8"),
+        *("update_current", "update_stale", "update_kept"),
         *("prose_qa", "prose_qa_swapped", "prose_qa_exact", "kept_qa"),
     }
     assert all(0 <= v <= 1 for name, v in figures.items() if name != "kept_qa")
