@@ -4,7 +4,8 @@
 
 ROUGE-L recall with stemming, greedy, 48 new tokens. `in_context` is the same model reading the same
 text in its prompt, with the best of three plain prompts; `swapped` answers with another text's
-adapter. Data: $PLUME_DATA or ../shared/data, of which nothing here was trained on.
+adapter. Data: $PLUME_DATA or ../shared/data; nothing of it is training data, but six SQuAD contexts
+share a long passage with some that are.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import gzip
 import json
 import os
 import random
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,13 +23,13 @@ import torch
 from rouge_score.rouge_scorer import RougeScorer
 
 from plume_memory.engine import Engine
-from plume_memory.evidence.route import UnitIndex
 from plume_memory.lora.algebra import weighted_sum
 from plume_memory.lora.factors import LoraFactors
+from plume_memory.memory import ParametricMemory
 from plume_memory.model.adapters import attached, stack_rows
 from plume_memory.model.decode import DecodeSettings, Query
 from plume_memory.model.streams import Row
-from plume_memory.records import Transition, Unit, join_transitions
+from plume_memory.records import Transition, join_transitions
 from plume_memory.training.facts import FactSource
 
 PROMPTS = ("{text}\n\n{question}", "{text}\n\nQuestion: {question}\nAnswer:", "{question}\n\n{text}")
@@ -85,6 +87,12 @@ class Bench:
             made.append(weighted_sum([(1.0, f) for f in parameterizer.parameterize(units)]))
         return made
 
+    def whole(self, texts: Sequence[str]) -> list[LoraFactors]:
+        """One adapter per text, written as one text."""
+        parameterizer = self.engine.parameterizer
+        assert parameterizer is not None, "a hypernetwork was loaded"
+        return parameterizer.parameterize(texts)
+
     def ask(self, queries: Sequence[Query], settings: DecodeSettings = SETTINGS) -> list[str]:
         """Greedy answers, prompts of like length together."""
         order = sorted(range(len(queries)), key=lambda i: len(queries[i].global_row.prompt_ids))
@@ -136,8 +144,7 @@ class Bench:
 
     def squad(self) -> None:
         """SQuAD dev, one question per context."""
-        with gzip.open(self.data / "qa" / "squad_dev.jsonl.gz", "rt", encoding="utf-8") as lines:
-            records = [json.loads(line) for line in lines]
+        records = self._squad()
         chance = random.Random("bench:squad")
         chosen = chance.sample(records, min(self.contexts, len(records)))
         asked = [[(qa["question"], qa["answers"])] for qa in (chance.choice(r["qas"]) for r in chosen)]
@@ -150,37 +157,33 @@ class Bench:
         say(self.static("mini_squad", [r["context_old"] for r in records], asked))
 
     def update(self) -> None:
-        """The original records after the update: PLUME, D2L-style H(C_full) alone, in context."""
+        """The original records after the update, through the product: a memory of two versions per record.
+
+        `d2l` writes C_full alone (pieces of the trained length, one after the other), `static` is version 1.
+        """
         records = self._records()
         asked = [(r, qa) for r in records for qa in r["qas"]]
-        old = self.adapters([r["context_old"] for r in records])
-        new = self.adapters([r["context_update"] for r in records])
-        pair = {r["id"]: (o, n) for r, o, n in zip(records, old, new, strict=True)}
-        chosen = self.engine.settings
-
-        def plume(r: dict[str, Any], q: str, alpha: float = chosen.alpha, beta: float = chosen.beta) -> Query:
-            o, n = pair[r["id"]]
-            units = [Unit(0, 1, 0, 1, r["context_old"]), Unit(1, 2, 0, 1, r["context_update"])]
-            routed = UnitIndex(units).route(q, delta=chosen.delta).unit.position
-            return Query(self.row(q, weighted_sum([(alpha, o), (alpha + beta, n)])), self.row(q, (o, n)[routed]))
-
-        ways: dict[str, Callable[[dict[str, Any], str], Query]] = {
-            "plume": plume,
-            "global_only": lambda r, q: Query(plume(r, q).global_row),
-            "d2l": lambda r, q: Query(self.row(q, weighted_sum([(1.0, f) for f in pair[r["id"]]]))),
-            "static": lambda r, q: Query(self.row(q, pair[r["id"]][0])),
-        }
+        outputs: dict[str, list[str]] = {"plume": [], "static": []}
+        with tempfile.TemporaryDirectory() as folder:
+            for record in records:
+                url = f"sqlite:///{folder}/bench.db"
+                with ParametricMemory.open(record["id"], url=url, engine=self.engine) as memory:
+                    memory.update(record["context_old"])
+                    memory.update(record["context_update"])
+                    questions = [qa["question"] for qa in record["qas"]]
+                    for way, snapshot in (("plume", memory.at()), ("static", memory.at(version=1))):
+                        outputs[way] += [a.text for a in snapshot.ask_many(questions, max_new_tokens=48)]
+        joined = {r["id"]: join_transitions([r["context_old"], r["context_update"]]) for r in records}
+        full = dict(zip(joined, self.whole(list(joined.values())), strict=True))
+        outputs["d2l"] = self.ask([Query(self.row(qa["question"], full[r["id"]])) for r, qa in asked])
         for n, prompt in enumerate(PROMPTS):
-            ways[f"in_context_{n}"] = lambda r, q, p=prompt: Query(
-                self.row(p.format(text=join_transitions([r["context_old"], r["context_update"]]), question=q))
-            )
-        for way, make in ways.items():
-            settings = DecodeSettings(max_new_tokens=48, lambda_max=chosen.lambda_max, tau=chosen.tau)
-            outputs = self.ask([make(r, qa["question"]) for r, qa in asked], settings)
-            hits = [recall(o, qa["answers"]) for o, (_, qa) in zip(outputs, asked, strict=True)]
+            queries = [Query(self.row(prompt.format(text=joined[r["id"]], question=qa["question"]))) for r, qa in asked]
+            outputs[f"in_context_{n}"] = self.ask(queries)
+        for way, texts in outputs.items():
+            hits = [recall(o, qa["answers"]) for o, (_, qa) in zip(texts, asked, strict=True)]
             stale = [
                 float(_says(o, qa["old_answers"]) and not _says(o, qa["answers"]))
-                for o, (_, qa) in zip(outputs, asked, strict=True)
+                for o, (_, qa) in zip(texts, asked, strict=True)
                 if qa["affected"]
             ]
             affected = [h for h, (_, qa) in zip(hits, asked, strict=True) if qa["affected"]]
@@ -189,35 +192,38 @@ class Bench:
             say(row | {"affected": mean(affected), "kept": mean(kept), "stale": mean(stale)})
 
     def damage(self) -> None:
-        """Perplexity of unrelated prose and answers to general questions, with an adapter and without."""
-        records = self._records()
-        factors = self.adapters([r["context_old"] for r in records])
-        ratios = []
-        for i, own in enumerate(factors):
-            text = records[(i + 1) % len(records)]["context_old"]
-            ratios.append(self._perplexity(text, own) / self._perplexity(text, None))
+        """Perplexity of SQuAD prose and answers to general questions, with a mini_squad adapter and without."""
+        factors = self.adapters([r["context_old"] for r in self._records()])
+        prose = [r["context"] for r in random.Random("bench:damage").sample(self._squad(), len(factors))]
+        ratios = [self._perplexity(t, own) / self._perplexity(t, None) for t, own in zip(prose, factors, strict=True)]
         bare = self.ask([Query(self.row(q)) for q in GENERAL])
-        same = []
+        same, recalls = [], []
         for own in factors[:6]:
             outputs = self.ask([Query(self.row(q, own)) for q in GENERAL])
             same += [float(o == b) for o, b in zip(outputs, bare, strict=True)]
-        say({"what": "damage", "perplexity_ratio": mean(ratios), "general_unchanged": mean(same), "asked": len(same)})
+            recalls += [recall(o, [b]) for o, b in zip(outputs, bare, strict=True)]
+        kept = {"general_unchanged": mean(same), "general_recall_of_bare": mean(recalls)}
+        say({"what": "damage", "perplexity_ratio": mean(ratios), **kept, "asked": len(same)})
 
     def long(self) -> None:
-        """Texts of 100, 200 and 300 words: several SQuAD passages of one article joined, one asked about."""
-        with gzip.open(self.data / "qa" / "squad_dev.jsonl.gz", "rt", encoding="utf-8") as lines:
-            records = [json.loads(line) for line in lines]
+        """Texts of about 100, 200 and 300 words: passages of one article joined, one of them asked about."""
+        articles: dict[str, list[dict[str, Any]]] = {}
+        for record in self._squad():
+            articles.setdefault(record["title"], []).append(record)
         for words in (100, 200, 300):
             chance = random.Random(f"bench:long:{words}")
-            texts, asked = [], []
-            while len(texts) < 60:
-                at = chance.randrange(len(records) - 6)
-                first = records[at]
-                text, more = first["context"], at + 1
-                while len(text.split()) < words and more < len(records):
-                    text, more = f"{text}\n{records[more]['context']}", more + 1
-                if abs(len(text.split()) - words) <= words * 0.15:
-                    qa = chance.choice(first["qas"])
+            texts: list[str] = []
+            asked: list[list[tuple[str, list[str]]]] = []
+            while len(texts) < 40:
+                passages = chance.choice(list(articles.values()))
+                at = chance.randrange(len(passages))
+                chosen = passages[at : at + 1]
+                while sum(len(p["context"].split()) for p in chosen) < 0.85 * words and at + 1 < len(passages):
+                    at += 1
+                    chosen.append(passages[at])
+                text = "\n".join(p["context"] for p in chosen)
+                if abs(len(text.split()) - words) <= 0.15 * words:
+                    qa = chance.choice(chance.choice(chosen)["qas"])
                     texts.append(text)
                     asked.append([(qa["question"], qa["answers"])])
             say(self.static(f"words_{words}", texts, asked))
@@ -243,6 +249,10 @@ class Bench:
         with torch.no_grad(), attached(self.base.model, rows):
             logits = self.base.model(input_ids=ids, use_cache=False).logits[0, skip:-1].float()
         return float(torch.nn.functional.cross_entropy(logits, ids[0, skip + 1 :]).exp())
+
+    def _squad(self) -> list[dict[str, Any]]:
+        with gzip.open(self.data / "qa" / "squad_dev.jsonl.gz", "rt", encoding="utf-8") as lines:
+            return [json.loads(line) for line in lines]
 
     def _records(self) -> list[dict[str, Any]]:
         path = self.data / "muse" / "mini_squad_dev.jsonl"

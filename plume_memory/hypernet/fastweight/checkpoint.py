@@ -24,7 +24,7 @@ _INDEX, _MANIFEST = "model.safetensors.index.json", "config.json"
 
 
 class AnswerSettings(BaseModel):
-    """How answers are composed with the network; measured when it was trained."""
+    """How answers are composed with the network: MethodSettings that belong to it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
