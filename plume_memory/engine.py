@@ -29,7 +29,7 @@ from plume_memory.lora.factors import LoraFactors
 from plume_memory.lora.files import from_bytes, to_bytes
 from plume_memory.model.base import BaseModel
 from plume_memory.model.decode import DecodeSettings, FusedDecoder, Query
-from plume_memory.model.hub import named_source
+from plume_memory.model.hub import HubCheckpoint, named_source
 from plume_memory.model.prefix import KVPrefix, compile_prefix
 from plume_memory.model.prompt import Framed
 from plume_memory.model.streams import Row
@@ -127,8 +127,9 @@ class Engine:
         Args:
             model: a name of `plume models`, a local folder, or a Hugging Face id.
             hypernetwork: a folder written by `plume train` or `plume models convert`; "distill" for
-                context distillation; "none" for evidence states only; "auto" for the model's own
-                hypernetwork where one is shipped or published, else distillation.
+                context distillation; "none" for evidence states only; "shipped" for the network this
+                package carries for the model; "auto" for the published one where there is one, else
+                distillation, which answers better than the shipped network so far (README: Results).
             settings: the method's settings; by default those the hypernetwork was measured with.
             device: "cpu", "cuda", …; CUDA where there is one.
             dtype: "bfloat16", "float32" or "float16"; bfloat16 where it is native.
@@ -140,16 +141,18 @@ class Engine:
             CheckpointError: the hypernetwork's folder cannot be read.
             ParameterizerError: the hypernetwork was made for a model of other sizes.
         """
+        source = named_source(model)
+        own: Path | HubCheckpoint | None = source.checkpoint if source and hypernetwork == "auto" else None
+        if hypernetwork == "shipped":
+            own = _shipped(model)
         base = BaseModel.load(model, device=device, dtype=dtype, cache=cache)
         if hypernetwork == "none":
             return cls(base, None, settings)
-        source = named_source(model)
-        own = (shipped_hypernetwork(source.name) or source.checkpoint) if source and hypernetwork == "auto" else None
         if hypernetwork == "distill" or (hypernetwork == "auto" and own is None):
             return cls(base, DistillationParameterizer(base, progress=progress), settings)
         if own is None and not Path(hypernetwork).expanduser().is_dir():
             raise InvalidInput(
-                f"Unknown hypernetwork {hypernetwork!r}: write auto, distill, none, or the folder of a network."
+                f"Unknown hypernetwork {hypernetwork!r}: write auto, shipped, distill, none, or a network's folder."
             )
         loaded = load_hypernetwork(base, own or Path(hypernetwork).expanduser(), settings, cache=cache)
         return cls(base, loaded.parameterizer, loaded.settings)
@@ -334,3 +337,15 @@ class Engine:
             stop=tuple(stop),
             top_candidates=top_candidates,
         )
+
+
+def _shipped(model: str) -> Path:
+    """Folder of the network that travels with the package for a named model."""
+    source = named_source(model)
+    folder = shipped_hypernetwork(source.name) if source else None
+    if folder is None:
+        raise InvalidInput(
+            f"This package carries no hypernetwork for {model!r}; `plume models list` shows which models have one. "
+            "Write distill, or train one: `plume train`."
+        )
+    return folder

@@ -16,7 +16,7 @@ Url = Annotated[str, typer.Option("--db", help="SQLAlchemy URL of the log.", env
 Model = Annotated[str, typer.Option("--model", help="Base model; see `plume models`.", envvar="PLUME_MODEL")]
 Hypernetwork = Annotated[
     str,
-    typer.Option("--hypernetwork", help="auto, distill, none, or a folder.", envvar="PLUME_HYPERNETWORK"),
+    typer.Option("--hypernetwork", help="auto, shipped, distill, none, or a folder.", envvar="PLUME_HYPERNETWORK"),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 At = Annotated[int | None, typer.Option("--at", help="Version to read; the newest by default.")]

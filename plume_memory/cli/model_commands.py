@@ -28,7 +28,7 @@ def list_models(as_json: AsJson = False) -> None:
 
     def network_of(source: ModelSource) -> str:
         if shipped_hypernetwork(source.name):
-            return "shipped"
+            return "distillation, or shipped"
         return source.checkpoint.repo if source.checkpoint else "distillation"
 
     found = [

@@ -34,6 +34,7 @@ class AnswerSettings(BaseModel):
     tau: float = Field(default=0.3, gt=0)
     delta: float = Field(default=0.4, ge=0)
     unit_tokens: int = Field(default=192, ge=8)
+    evidence: Literal["lora", "kv"] = "lora"
 
 
 class FastWeightManifest(BaseModel):

@@ -1,0 +1,77 @@
+"""The network that travels in the package, on the real model: found, whole, and a memory."""
+
+import random
+import time
+
+import pytest
+
+from plume_memory.engine import Engine
+from plume_memory.errors import InvalidInput
+from plume_memory.hypernet.fastweight.checkpoint import load, read_manifest
+from plume_memory.hypernet.fastweight.parameterizer import FastWeightParameterizer
+from plume_memory.hypernet.shipped import shipped_hypernetwork
+from plume_memory.lora.factors import LoraFactors
+from plume_memory.model.base import BaseModel
+from plume_memory.model.decode import DecodeSettings, Query
+from plume_memory.model.streams import Row
+from plume_memory.training.facts import FactSource
+
+
+@pytest.fixture(scope="module")
+def engine(smollm2: BaseModel) -> Engine:
+    return Engine.load("smollm2-135m", hypernetwork="shipped")
+
+
+def test_the_shipped_folder_is_whole_small_and_has_a_card() -> None:
+    folder = shipped_hypernetwork("smollm2-135m")
+    assert folder is not None
+    assert sum(file.stat().st_size for file in folder.iterdir()) < 60_000_000
+    assert load(folder).config == read_manifest(folder).network  # `load` verifies the sha256 of the weights
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    assert all(part in card for part in ("## Training data", "## Results", "## Limits", "SQuAD", "CC BY-SA 4.0"))
+
+
+@pytest.mark.model
+def test_it_is_loaded_by_name_with_its_own_settings(engine: Engine) -> None:
+    folder = shipped_hypernetwork("smollm2-135m")
+    assert folder is not None
+    assert isinstance(engine.parameterizer, FastWeightParameterizer)
+    own = read_manifest(folder).answers
+    assert engine.settings.model_dump().items() >= own.model_dump().items()
+
+
+@pytest.mark.model
+def test_it_remembers_single_facts_and_swapped_adapters_know_nothing(engine: Engine) -> None:
+    """48 unseen texts of one invented fact, exact greedy answers; the floors lie well below what was measured."""
+    chance = random.Random("shipped")
+    source = FactSource("facts")
+    samples = [source.draw(chance, largest=1, update=False) for _ in range(48)]
+    assert engine.parameterizer is not None
+    factors = engine.parameterizer.parameterize([sample.text for sample in samples])
+
+    def exact(adapters: list[LoraFactors]) -> float:
+        queries = [
+            Query(Row(tuple(engine.base.chat.prompt_ids(sample.asks[0].question)), own))
+            for sample, own in zip(samples, adapters, strict=True)
+        ]
+        outputs = [d.text.strip() for d in engine.decoder.decode(queries, DecodeSettings(max_new_tokens=24))]
+        return sum(o == s.asks[0].answer for o, s in zip(outputs, samples, strict=True)) / len(samples)
+
+    assert exact(factors) >= 0.4
+    assert exact([*factors[1:], factors[0]]) <= 0.05
+
+
+@pytest.mark.model
+def test_writing_a_text_takes_a_moment(engine: Engine) -> None:
+    text = "The Harrow Lane Archive keeps the papers of the town of Brennick. " * 10
+    assert engine.parameterizer is not None
+    engine.parameterizer.parameterize([text])
+    begun = time.perf_counter()
+    engine.parameterizer.parameterize([text])
+
+    assert time.perf_counter() - begun < 5, "a hypernetwork writes in one pass; distillation took half a minute"
+
+
+def test_a_model_without_a_shipped_network_says_what_to_do() -> None:
+    with pytest.raises(InvalidInput, match="plume train"):
+        Engine.load("someone/else", hypernetwork="shipped")
