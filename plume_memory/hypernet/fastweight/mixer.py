@@ -28,7 +28,8 @@ class MixerBlock(nn.Module):
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """Mix [B, T, X] under a mask [B, T]; the same shape."""
         B, T, X = x.shape
-        q, k, v = self.qkv(self.attention_norm(x.float())).view(B, T, 3, self.heads, X // self.heads).permute(2, 0, 3, 1, 4)
+        qkv = self.qkv(self.attention_norm(x.float())).view(B, T, 3, self.heads, X // self.heads)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4)
         q, k = _rotated(q), _rotated(k)
         seen = F.scaled_dot_product_attention(q, k, v, attn_mask=mask[:, None, None, :])
         x = x + self.out(seen.transpose(1, 2).reshape(B, T, X))
