@@ -82,7 +82,9 @@ def build(base: BaseModel, settings: TrainSettings, *, processes: int = 1, cache
         source=source,
         updates=MixedSource("updates", editable) if editable else source,
         facts=lambda count, held_out: _facts(settings, count, held_out),
-        item_writer=ItemWriter(base.chat, _end_id(base), settings.objectives.span_tokens),
+        item_writer=ItemWriter(
+            base.chat, _end_id(base), settings.objectives.span_tokens, statements=settings.objectives.statements
+        ),
         writer=writer,
         teacher=teacher,
         evaluation={one.name: _held_out(one, settings) for one in settings.evaluation.prose},

@@ -30,6 +30,8 @@ class Item:
     stale_ids: tuple[int, ...] = ()
     """The outdated answer to the same prompt, where there is one."""
     affected: bool = False
+    answer: tuple[int, int] | None = None
+    """Where the answer stands among the target's tokens: [start, end); None where all of it is the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +43,22 @@ class ItemWriter:
     """Ends an answer."""
     span_tokens: int
     """Longest target of reconstruction and completion."""
+    statements: bool = False
+    """Whether questions are answered in statements, where a sample has one."""
 
     def answer(self, ask: Ask) -> Item:
-        """A question and its answer."""
-        stale = () if ask.stale is None else self._target(ask.stale)
-        return Item(self._prompt(ask.question), self._target(ask.answer), "answer", stale, ask.affected)
+        """A question and its answer, alone or in a statement."""
+        place = ask.reply.rfind(ask.answer) if self.statements and ask.reply is not None else -1
+        if place < 0 or ask.reply is None:
+            stale = () if ask.stale is None else self._target(ask.stale)
+            return Item(self._prompt(ask.question), self._target(ask.answer), "answer", stale, ask.affected)
+        lead, tail = ask.reply[:place], ask.reply[place + len(ask.answer) :]
+        target = self._target(ask.reply)
+        stale = () if ask.stale is None else self._target(f"{lead}{ask.stale}{tail}")
+        # the white space before a word belongs to its token
+        start = _common(target, self._target(lead.rstrip()))
+        end = _common(target, self._target(lead + ask.answer))
+        return Item(self._prompt(ask.question), target, "answer", stale, ask.affected, (start, max(end, start + 1)))
 
     def reconstruction(self, text: str, chance: random.Random) -> Item:
         """Ask for the text itself, cut after `span_tokens`; the end is part of it where it fits."""
@@ -67,6 +80,11 @@ class ItemWriter:
 
     def _target(self, text: str) -> tuple[int, ...]:
         return (*self.chat.encode(text.strip()), self.end_id)
+
+
+def _common(one: Sequence[int], other: Sequence[int]) -> int:
+    """Length of the common beginning."""
+    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 def tokens_of(items: Sequence[Item]) -> int:

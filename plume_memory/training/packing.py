@@ -31,6 +31,8 @@ class Packed:
     """[N] int64."""
     item: Tensor
     """[N] int64, index into the flat list of items."""
+    in_answer: Tensor
+    """[N] bool: the target is part of what was asked for, not of the words around it."""
     items: tuple[Item, ...]
     """Row by row, in the order packed."""
     tokens: int
@@ -45,6 +47,7 @@ def pack(rows: Sequence[Sequence[Item]], head: Sequence[int], *, device: torch.d
     at: list[tuple[int, int]] = []
     targets: list[int] = []
     item: list[int] = []
+    in_answer: list[bool] = []
     flat: list[Item] = []
     for r, items in enumerate(rows):
         row, place, owner = list(head), list(range(len(head))), [0] * len(head)
@@ -54,6 +57,8 @@ def pack(rows: Sequence[Sequence[Item]], head: Sequence[int], *, device: torch.d
             at += [(r, first + i) for i in range(len(one.target_ids))]
             targets += one.target_ids
             item += [len(flat)] * len(one.target_ids)
+            start, end = one.answer or (0, len(one.target_ids))
+            in_answer += [start <= i < end for i in range(len(one.target_ids))]
             flat.append(one)
             row += tokens
             place += range(len(head), len(head) + len(tokens))
@@ -70,6 +75,7 @@ def pack(rows: Sequence[Sequence[Item]], head: Sequence[int], *, device: torch.d
         at=torch.tensor([r * width + c for r, c in at], device=device),
         targets=torch.tensor(targets, device=device),
         item=torch.tensor(item, device=device),
+        in_answer=torch.tensor(in_answer, device=device),
         items=tuple(flat),
         tokens=sum(map(len, ids)),
     )

@@ -19,6 +19,8 @@ class Ask:
     """Whether the update changed the answer."""
     stale: str | None = None
     """The answer before the update; None unless affected."""
+    reply: str | None = None
+    """A statement that holds the answer as it stands, at its end where that can be; None where there is none."""
 
 
 @dataclass(frozen=True, slots=True)

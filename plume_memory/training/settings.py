@@ -91,6 +91,8 @@ class Objectives(BaseModel):
     model_config = _FROZEN
 
     answer: float = Field(default=1.0, ge=0, description="Cross-entropy of the reference answer.")
+    statements: bool = Field(default=True, description="Answer in a statement that ends with the answer.")
+    lead: float = Field(default=0.3, ge=0, le=1, description="Weight of a statement's other tokens.")
     distillation: float = Field(default=0.0, ge=0, description="−Σ p log q over the in-context teacher's top k.")
     top_k: int = Field(default=16, ge=1)
     reconstruction: float = Field(default=0.3, ge=0, description="Repeat the text.")

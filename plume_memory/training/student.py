@@ -52,14 +52,15 @@ def token_losses(logits: Tensor, packed: Packed) -> Tensor:
     return F.cross_entropy(logits.float(), packed.targets, reduction="none")
 
 
-def item_means(values: Tensor, packed: Packed) -> Tensor:
-    """Mean [number of items] of per-token values over each item's tokens."""
-    total = values.new_zeros(len(packed.items)).index_add(0, packed.item, values)
-    return total / torch.bincount(packed.item, minlength=len(packed.items))
+def item_means(values: Tensor, packed: Packed, *, lead: float = 1.0) -> Tensor:
+    """Mean [number of items] of per-token values over each item's tokens; words around an answer weigh `lead`."""
+    weights = packed.in_answer.to(values.dtype) * (1 - lead) + lead
+    total = values.new_zeros(len(packed.items)).index_add(0, packed.item, weights * values)
+    return total / values.new_zeros(len(packed.items)).index_add(0, packed.item, weights)
 
 
 def exact_items(logits: Tensor, packed: Packed) -> Tensor:
-    """[number of items] bool: every target token is the most likely one, so greedy decoding writes it."""
-    wrong = (logits.argmax(-1) != packed.targets).to(torch.int64)
+    """[number of items] bool: every token of the answer is the most likely one behind the words before it."""
+    wrong = ((logits.argmax(-1) != packed.targets) & packed.in_answer).to(torch.int64)
     misses: Tensor = torch.zeros(len(packed.items), dtype=torch.int64, device=wrong.device)
     return misses.index_add(0, packed.item, wrong) == 0

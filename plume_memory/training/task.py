@@ -102,7 +102,7 @@ class HypernetworkTask:
 
     def _parts(self, batch: Batch, written: Written, packed: Packed, logits: Tensor) -> dict[str, Tensor]:
         wanted = self._settings.objectives
-        means = item_means(token_losses(logits, packed), packed)
+        means = item_means(token_losses(logits, packed), packed, lead=wanted.lead)
         parts: dict[str, Tensor | None] = {}
         for kind in ("answer", "reconstruction", "completion"):
             parts[kind] = losses.mean_of(means, losses.of_kind(packed, kind))

@@ -8,6 +8,7 @@ from plume_memory.training.facts.draw import Fact, draw_facts, new_value
 from plume_memory.training.facts.relation import SELF, Relation
 from plume_memory.training.facts.relations import FAMILIES
 from plume_memory.training.facts.render import Teller
+from plume_memory.training.facts.replies import subject_reply, value_reply
 from plume_memory.training.samples import Ask, Sample
 
 _TRIES = 60
@@ -129,12 +130,14 @@ def _holds_stale(fact: Fact, changed: dict[Fact, str]) -> bool:
 
 
 def _asks(chance: random.Random, facts: list[Fact], changed: dict[Fact, str]) -> tuple[Ask, ...]:
-    asks = [
-        Ask(_question(chance, fact), changed[fact], affected=True, stale=fact.value)
-        if fact in changed
-        else _ask(chance, fact, facts)
-        for fact in facts
-    ]
+    asks = []
+    for fact in facts:
+        if fact in changed:
+            question = _question(chance, fact)
+            now = fact._replace(value=changed[fact])
+            asks.append(Ask(question, now.value, affected=True, stale=fact.value, reply=value_reply(question, now)))
+        else:
+            asks.append(_ask(chance, fact, facts))
     chance.shuffle(asks)
     return tuple(asks)
 
@@ -145,8 +148,10 @@ def _ask(chance: random.Random, fact: Fact, facts: list[Fact]) -> Ask:
     if inverse and chance.random() < _INVERSE_SHARE:
         holders = sum(other.relation is fact.relation and other.value == fact.value for other in facts)
         if holders == 1:
-            return Ask(fact.relation.fill(chance.choice(inverse), "", fact.value), fact.subject)
-    return Ask(_question(chance, fact), fact.value)
+            question = fact.relation.fill(chance.choice(inverse), "", fact.value)
+            return Ask(question, fact.subject, reply=subject_reply(question, fact))
+    question = _question(chance, fact)
+    return Ask(question, fact.value, reply=value_reply(question, fact))
 
 
 def _question(chance: random.Random, fact: Fact) -> str:

@@ -10,6 +10,7 @@ from plume_memory.training.samples import Ask, Sample
 from plume_memory.training.sources.edits import Edit, Editor
 from plume_memory.training.sources.reading import Question, read_passages
 from plume_memory.training.sources.windows import Cut, Windows
+from plume_memory.training.statements import as_statement
 
 _TRIES = 200
 
@@ -76,7 +77,7 @@ class JsonlSource:
         if update:
             return self._edited(chance)
         cut = self._cut(chance)
-        asks = [Ask(question.text, question.answer) for question in self._sampled(chance, cut.questions)]
+        asks = [_ask(question) for question in self._sampled(chance, cut.questions)]
         return Sample(cut.text, tuple(asks), self._name)
 
     def _edited(self, chance: random.Random) -> Sample:
@@ -91,8 +92,11 @@ class JsonlSource:
         )
 
     def _asks_of(self, chance: random.Random, edit: Edit) -> tuple[Ask, ...]:
-        changed = [Ask(q.text, edit.value, affected=True, stale=edit.stale) for q in edit.affected]
-        kept = [Ask(question.text, question.answer) for question in edit.unaffected]
+        changed = [
+            Ask(q.text, edit.value, affected=True, stale=edit.stale, reply=as_statement(q.text, edit.value))
+            for q in edit.affected
+        ]
+        kept = [_ask(question) for question in edit.unaffected]
         changed = chance.sample(changed, min(len(changed), self._most_asks))
         asks = changed + chance.sample(kept, min(len(kept), self._most_asks - len(changed)))
         chance.shuffle(asks)
@@ -107,3 +111,7 @@ class JsonlSource:
 
     def _sampled(self, chance: random.Random, questions: tuple[Question, ...]) -> list[Question]:
         return chance.sample(questions, min(len(questions), self._most_asks))
+
+
+def _ask(question: Question) -> Ask:
+    return Ask(question.text, question.answer, reply=as_statement(question.text, question.answer))
