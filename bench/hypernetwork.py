@@ -4,7 +4,8 @@
 
 ROUGE-L recall with stemming, greedy, 48 new tokens. `in_context` is the same model reading the same
 text in its prompt, with the best of three plain prompts; `swapped` answers with another text's
-adapter. Data: $PLUME_DATA or ../shared/data; nothing of it is training data, but six SQuAD contexts
+adapter. Of invented facts, `exact` replies are the answer or a statement that ends with it, and
+`says` ones hold it as whole words. Data: $PLUME_DATA or ../shared/data; nothing of it is training data, but six SQuAD contexts
 share a long passage with some that are.
 """
 
@@ -31,6 +32,7 @@ from plume_memory.model.decode import DecodeSettings, Query
 from plume_memory.model.streams import Row
 from plume_memory.records import Transition, join_transitions
 from plume_memory.training.facts import FactSource
+from plume_memory.training.sources.matching import holds
 
 PROMPTS = ("{text}\n\n{question}", "{text}\n\nQuestion: {question}\nAnswer:", "{question}\n\n{text}")
 GENERAL = (
@@ -136,10 +138,19 @@ class Bench:
             samples = [source.draw(chance, largest=count, update=False) for _ in range(max(6, 96 // count))]
             factors = self.adapters([s.text for s in samples])
             flat = [(i, ask) for i, s in enumerate(samples) for ask in s.asks]
-            shares = {}
-            for way, shift in (("exact", 0), ("swapped", 1)):
-                outputs = self.ask([Query(self.row(a.question, factors[(i + shift) % len(samples)])) for i, a in flat])
-                shares[way] = mean([float(o.strip() == a.answer) for o, (_, a) in zip(outputs, flat, strict=True)])
+            ways = {
+                "memory": [Query(self.row(a.question, factors[i])) for i, a in flat],
+                "swapped": [Query(self.row(a.question, factors[(i + 1) % len(samples)])) for i, a in flat],
+            }
+            for n, prompt in enumerate(PROMPTS):
+                ways[f"in_context_{n}"] = [
+                    Query(self.row(prompt.format(text=samples[i].text, question=a.question))) for i, a in flat
+                ]
+            shares: dict[str, float] = {}
+            for way, queries in ways.items():
+                told = list(zip(self.ask(queries), (a.answer for _, a in flat), strict=True))
+                shares[f"{way}_exact"] = mean([float(_ends(output, answer)) for output, answer in told])
+                shares[f"{way}_says"] = mean([float(holds(output, answer)) for output, answer in told])
             say({"what": f"facts_{count}", "texts": len(samples), "questions": len(flat), **shares})
 
     def squad(self) -> None:
@@ -257,6 +268,11 @@ class Bench:
     def _records(self) -> list[dict[str, Any]]:
         path = self.data / "muse" / "mini_squad_dev.jsonl"
         return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def _ends(output: str, answer: str) -> bool:
+    """Whether the reply is the answer, or one statement that ends with it."""
+    return output.strip().removesuffix(".").endswith(answer.removesuffix("."))
 
 
 def _says(output: str, references: Sequence[str]) -> bool:

@@ -1,11 +1,11 @@
 """The figures to watch: answers that are exactly right on texts never seen, and what else changed.
 
 `exact_8` is the share of answers about unseen texts of 8 facts that greedy decoding would write
-exactly; `swapped_8` the same with each text's adapter exchanged for another's, which must fall to
+exactly behind the words that lead to them; `swapped_8` the same with each text's adapter exchanged for another's, which must fall to
 what guessing gives. `held_out_N` are facts of families that training never drew. After a correction,
 read through the composition: `update_current` is the share of current answers to affected questions,
 `update_stale` of outdated ones, `update_kept` of right answers to the others. `prose` figures are token
-accuracies; `kept` is the perplexity of unrelated prose with an adapter over without.
+accuracies of answers; `kept` is the perplexity of unrelated prose with an adapter over without.
 """
 
 import random
@@ -67,7 +67,7 @@ class Evaluator:
             told = [samples[(at + i + 1) % len(samples)] for i in range(len(some))] if swap else some
             rows = [[self._built.item_writer.answer(ask) for ask in sample.asks] for sample in some]
             packed, logits = self._run(told, rows)
-            hits = exact_items(logits, packed) if exact else logits.argmax(-1) == packed.targets
+            hits = exact_items(logits, packed) if exact else (logits.argmax(-1) == packed.targets)[packed.in_answer]
             right, total = right + int(hits.sum()), total + len(hits)
         return right / max(1, total)
 
