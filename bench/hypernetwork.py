@@ -5,8 +5,8 @@
 ROUGE-L recall with stemming, greedy, 48 new tokens. `in_context` is the same model reading the same
 text in its prompt, with the best of three plain prompts; `swapped` answers with another text's
 adapter. Of invented facts, `exact` replies are the answer or a statement that ends with it, and
-`says` ones hold it as whole words. Data: $PLUME_DATA or ../shared/data; nothing of it is training data, but six SQuAD contexts
-share a long passage with some that are.
+`says` ones hold it as whole words. Data: $PLUME_DATA or ../shared/data; nothing of it is training
+data, but six SQuAD contexts share a long passage with some that are.
 """
 
 import argparse

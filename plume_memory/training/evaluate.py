@@ -1,11 +1,12 @@
 """The figures to watch: answers that are exactly right on texts never seen, and what else changed.
 
 `exact_8` is the share of answers about unseen texts of 8 facts that greedy decoding would write
-exactly behind the words that lead to them; `swapped_8` the same with each text's adapter exchanged for another's, which must fall to
-what guessing gives. `held_out_N` are facts of families that training never drew. After a correction,
-read through the composition: `update_current` is the share of current answers to affected questions,
-`update_stale` of outdated ones, `update_kept` of right answers to the others. `prose` figures are token
-accuracies of answers; `kept` is the perplexity of unrelated prose with an adapter over without.
+exactly, behind the words that lead to them; `swapped_8` the same with each text's adapter exchanged
+for another's, which must fall to what guessing gives. `held_out_N` are facts of families that training
+never drew. After a correction, read through the composition: `update_current` is the share of current
+answers to affected questions, `update_stale` of outdated ones, `update_kept` of right answers to the
+others. `prose` figures are token accuracies of answers; `kept` is the perplexity of unrelated prose
+with an adapter over without.
 """
 
 import random
