@@ -10,7 +10,7 @@ from plume_memory.store.tables import Base
 
 connection = context.config.attributes.get("connection")
 if connection is None:
-    raise SchemaError("Migrations run through `plume db upgrade --url …`, not through the alembic command.")
+    raise SchemaError("Migrations run through `plume db upgrade --db …`, not through the alembic command.")
 
 context.configure(connection=connection, target_metadata=Base.metadata)
 with context.begin_transaction():

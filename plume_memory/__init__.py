@@ -18,9 +18,19 @@ from plume_memory.records import Answer, Version
 if TYPE_CHECKING:
     from plume_memory.engine import Engine
     from plume_memory.memory import ParametricMemory
+    from plume_memory.pool import MemoryPool
 
 __version__ = "0.1.0"
-__all__ = ["Answer", "Engine", "MethodSettings", "ParametricMemory", "PlumeError", "Version", "__version__"]
+__all__ = [
+    "Answer",
+    "Engine",
+    "MemoryPool",
+    "MethodSettings",
+    "ParametricMemory",
+    "PlumeError",
+    "Version",
+    "__version__",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -32,4 +42,8 @@ def __getattr__(name: str) -> Any:
         from plume_memory.memory import ParametricMemory  # noqa: PLC0415 — SQLAlchemy, likewise
 
         return ParametricMemory
+    if name == "MemoryPool":
+        from plume_memory.pool import MemoryPool  # noqa: PLC0415 — likewise
+
+        return MemoryPool
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

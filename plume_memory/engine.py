@@ -29,6 +29,7 @@ from plume_memory.lora.factors import LoraFactors
 from plume_memory.lora.files import from_bytes, to_bytes
 from plume_memory.model.base import BaseModel
 from plume_memory.model.decode import DecodeSettings, FusedDecoder, Query
+from plume_memory.model.grammar import Grammar
 from plume_memory.model.hub import HubCheckpoint, named_source
 from plume_memory.model.prefix import KVPrefix, compile_prefix
 from plume_memory.model.prompt import Framed
@@ -327,7 +328,13 @@ class Engine:
         return Query(first, Row(prompt, evidence))
 
     def decode_settings(
-        self, *, max_new_tokens: int | None = None, stop: Sequence[str] = (), top_candidates: int = 0
+        self,
+        *,
+        max_new_tokens: int | None = None,
+        min_new_tokens: int = 0,
+        stop: Sequence[str] = (),
+        top_candidates: int = 0,
+        grammar: Grammar | None = None,
     ) -> DecodeSettings:
         """The engine's settings for one decode."""
         return DecodeSettings(
@@ -336,6 +343,8 @@ class Engine:
             tau=self.settings.tau,
             stop=tuple(stop),
             top_candidates=top_candidates,
+            min_new_tokens=min_new_tokens,
+            grammar=grammar,
         )
 
 

@@ -8,7 +8,7 @@ the log can be deleted and is built again.
 import asyncio
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # torch is imported when a model is first needed, not when a 
 
     from plume_memory.derived import DerivedCache
     from plume_memory.engine import Engine, Progress
+    from plume_memory.model.grammar import Grammar
     from plume_memory.model.prompt import Message
     from plume_memory.snapshot import AnswerChunk, Snapshot
 
@@ -45,7 +46,7 @@ class Difference:
     before: int
     after: int
     removed: tuple[Transition, ...]
-    """Held at `before`, not at `after` (a rollback in between)."""
+    """Held at `before`, not at `after` (a rollback or a forget in between)."""
     added: tuple[Transition, ...]
     """Held at `after`, not at `before`."""
 
@@ -188,6 +189,43 @@ class ParametricMemory:
         self._check_open()
         return self._log.rollback(self.name, to, metadata=metadata)
 
+    def forget(
+        self,
+        version: int,
+        *,
+        reason: str | None = None,
+        idempotency_key: str | None = None,
+        expected_version: int | None = None,
+    ) -> Version:
+        """Append a version from which on the memory no longer holds the text of one update.
+
+        Answers, routing and adapter of the new version are made from the texts that are left. Nothing is
+        deleted: earlier versions still answer from the text, the log keeps it, and a rollback to a version
+        before this one brings it back.
+
+        Args:
+            version: the update whose text is to be forgotten; its text must hold now.
+            reason: kept in the new version's metadata under "reason".
+            idempotency_key: the same key with the same `version` is one forget, however often it is sent.
+            expected_version: append only if this is still the newest version.
+
+        Raises:
+            VersionNotFound: there is no such version.
+            InvalidInput: it is no update, or its text was forgotten or rolled back already; a reason that
+                says nothing or that a database cannot hold.
+            VersionConflict: the memory has moved on since `expected_version`.
+            IdempotencyConflict: the key was used for something else.
+            StoreUnavailable: nothing was written.
+        """
+        self._check_open()
+        return self._log.forget(
+            self.name,
+            version,
+            reason=reason,
+            idempotency_key=idempotency_key,
+            expected_version=expected_version,
+        )
+
     def fork(self, name: str, *, at: int | None = None) -> "ParametricMemory":
         """Copy the log up to version `at` (the newest by default) into a new memory.
 
@@ -250,34 +288,64 @@ class ParametricMemory:
         question: "str | Sequence[Message]",
         *,
         max_new_tokens: int | None = None,
+        min_new_tokens: int = 0,
         stop: Sequence[str] = (),
         top_candidates: int = 0,
+        grammar: "Grammar | None" = None,
+        tools: Sequence[Mapping[str, Any]] | None = None,
     ) -> Answer:
         """Answer from the newest version. See `Snapshot.ask`."""
-        return self.at().ask(question, max_new_tokens=max_new_tokens, stop=stop, top_candidates=top_candidates)
+        return self.at().ask(
+            question,
+            max_new_tokens=max_new_tokens,
+            min_new_tokens=min_new_tokens,
+            stop=stop,
+            top_candidates=top_candidates,
+            grammar=grammar,
+            tools=tools,
+        )
 
     def ask_many(
         self,
         questions: Sequence[str],
         *,
         max_new_tokens: int | None = None,
+        min_new_tokens: int = 0,
         stop: Sequence[str] = (),
         top_candidates: int = 0,
+        grammar: "Grammar | None" = None,
     ) -> list[Answer]:
         """Answer several questions from one version in one batch. See `Snapshot.ask`."""
-        snapshot = self.at()
-        return snapshot.ask_many(questions, max_new_tokens=max_new_tokens, stop=stop, top_candidates=top_candidates)
+        return self.at().ask_many(
+            questions,
+            max_new_tokens=max_new_tokens,
+            min_new_tokens=min_new_tokens,
+            stop=stop,
+            top_candidates=top_candidates,
+            grammar=grammar,
+        )
 
     def stream(
         self,
         question: "str | Sequence[Message]",
         *,
         max_new_tokens: int | None = None,
+        min_new_tokens: int = 0,
         stop: Sequence[str] = (),
         top_candidates: int = 0,
-    ) -> "Iterator[AnswerChunk]":
+        grammar: "Grammar | None" = None,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+    ) -> "Generator[AnswerChunk, None, None]":
         """Answer piece by piece from the version that is newest now. See `Snapshot.stream`."""
-        return self.at().stream(question, max_new_tokens=max_new_tokens, stop=stop, top_candidates=top_candidates)
+        return self.at().stream(
+            question,
+            max_new_tokens=max_new_tokens,
+            min_new_tokens=min_new_tokens,
+            stop=stop,
+            top_candidates=top_candidates,
+            grammar=grammar,
+            tools=tools,
+        )
 
     def route(self, query: str, *, k: int = 1) -> list[ScoredUnit]:
         """Score the units of the newest version for a query. See `Snapshot.route`."""
@@ -288,6 +356,15 @@ class ParametricMemory:
         self._check_open()
         newest = self._log.versions(self.name, limit=limit, newest_first=True)
         return newest[::-1]
+
+    def entry(self, number: int) -> Version:
+        """Return one entry of the log; needs no model.
+
+        Raises:
+            VersionNotFound: there is none of that number.
+        """
+        self._check_open()
+        return self._log.version(self.name, number)
 
     def text_at(self, version: int | None = None) -> History:
         """Return the history that holds at a version (the newest by default); needs no model.

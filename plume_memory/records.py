@@ -8,6 +8,9 @@ NOTICE = "[Correction & Update Notice]: The following account supersedes the cor
 """Stands between two transitions of a history, exactly once per transition (METHOD: task)."""
 
 
+VersionKind = Literal["update", "rollback", "forget"]
+
+
 @dataclass(frozen=True, slots=True)
 class Version:
     """One immutable entry of a memory's log."""
@@ -16,20 +19,23 @@ class Version:
     """Name of the memory."""
     number: int
     """1 for the first entry, then dense and ascending."""
-    kind: Literal["update", "rollback"]
+    kind: VersionKind
     text: str
-    """The update's text as given; empty for a rollback."""
+    """The update's text as given; empty for a rollback or a forget."""
     text_sha256: str
     restores: int | None
     """For a rollback: the version whose history holds again from here on."""
+    forgets: int | None
+    """For a forget: the update whose text no longer holds from here on."""
     metadata: dict[str, Any]
+    """For a forget with a reason: `{"reason": …}`."""
     created_at: datetime
     """Aware, UTC."""
     idempotency_key: str | None
     parent_hash: str
     """chain_hash of the entry before; 64 zeros for the first."""
     chain_hash: str
-    """sha256 over (parent_hash, number, kind, restores, text_sha256, metadata, created_at)."""
+    """sha256 over (parent_hash, number, kind, restores or forgets, text_sha256, created_at, metadata)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +61,12 @@ class History:
 
     @property
     def predecessor(self) -> tuple[Transition, ...]:
-        """C(t−1) of the method: the history without its newest transition."""
+        """C(t−1) of the method: the history without its newest transition.
+
+        After a rollback or a forget too: the newest text that still holds is what the update weight β
+        stresses. The history of the version before would not do: it holds the text that was taken back,
+        which would then stand in the adapter, at −β.
+        """
         return self.transitions[:-1]
 
 

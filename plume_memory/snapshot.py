@@ -5,18 +5,19 @@ the next version; it neither blocks nor changes an answer that is being decoded.
 """
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from plume_memory.derived import DerivedCache
-from plume_memory.engine import Engine
+from plume_memory.engine import Cache, Engine
 from plume_memory.errors import InvalidInput
 from plume_memory.evidence.route import UnitIndex
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.lora.files import export_peft, save_factors
 from plume_memory.model.decode import Decoded, DecodeSettings, Query, collect
+from plume_memory.model.grammar import Grammar
 from plume_memory.model.hub import named_source
 from plume_memory.model.prompt import Message
 from plume_memory.records import Answer, History, ScoredUnit
@@ -37,7 +38,7 @@ class AnswerChunk:
 class Snapshot:
     """A memory pinned to one version. Made by `ParametricMemory.at`; read-only."""
 
-    def __init__(self, history: History, index: UnitIndex, engine: Engine, cache: DerivedCache) -> None:
+    def __init__(self, history: History, index: UnitIndex, engine: Engine, cache: Cache) -> None:
         self._history = history
         self._index = index
         self._engine = engine
@@ -46,9 +47,14 @@ class Snapshot:
         self._derived = False
         self._global: LoraFactors | None = None
 
+    @classmethod
+    def of_nothing(cls, engine: Engine) -> "Snapshot":
+        """An empty history that belongs to no memory: the bare model answers, in the same frame."""
+        return cls(History(memory="", version=0, transitions=()), UnitIndex(()), engine, _NoCache())
+
     @property
     def memory(self) -> str:
-        """Name of the memory."""
+        """Name of the memory; empty for `of_nothing`."""
         return self._history.memory
 
     @property
@@ -103,50 +109,67 @@ class Snapshot:
         question: str | Sequence[Message],
         *,
         max_new_tokens: int | None = None,
+        min_new_tokens: int = 0,
         stop: Sequence[str] = (),
         top_candidates: int = 0,
+        grammar: Grammar | None = None,
+        tools: Sequence[Mapping[str, Any]] | None = None,
     ) -> Answer:
         """Answer from the weights: the prompt holds the question only.
 
         Args:
-            question: a question, or a conversation that ends with a user turn (its last user turn
-                is routed).
+            question: a question, or a conversation that ends with a user or tool turn (its last user
+                turn is routed).
             max_new_tokens: longest answer; the engine's setting when not given.
+            min_new_tokens: the model does not end its answer before this many tokens.
             stop: texts that end the answer; none of them is part of it.
             top_candidates: keep this many candidates of both streams per token in the trace.
+            grammar: what the answer may look like.
+            tools: what the model may call, in OpenAI's shape; the answer's text then may hold calls.
 
         Raises:
-            InvalidInput: an empty question or a conversation that does not end with a user turn.
+            InvalidInput: an empty question, a conversation that does not end with a user or tool
+                turn, or a grammar that the model's vocabulary cannot follow.
             PromptTooLong: the prompt leaves no room in the model's context window.
         """
-        return self._decode([question], self._settings(max_new_tokens, stop, top_candidates))[0]
+        settings = self._settings(max_new_tokens, min_new_tokens, stop, top_candidates, grammar)
+        return self._decode([question], settings, tools)[0]
 
     def ask_many(
         self,
         questions: Sequence[str],
         *,
         max_new_tokens: int | None = None,
+        min_new_tokens: int = 0,
         stop: Sequence[str] = (),
         top_candidates: int = 0,
+        grammar: Grammar | None = None,
     ) -> list[Answer]:
         """Answer several questions in one batch; same answers as one by one. See `ask`."""
-        return self._decode(questions, self._settings(max_new_tokens, stop, top_candidates))
+        return self._decode(
+            questions, self._settings(max_new_tokens, min_new_tokens, stop, top_candidates, grammar), None
+        )
 
     def stream(
         self,
         question: str | Sequence[Message],
         *,
         max_new_tokens: int | None = None,
+        min_new_tokens: int = 0,
         stop: Sequence[str] = (),
         top_candidates: int = 0,
-    ) -> Iterator[AnswerChunk]:
+        grammar: Grammar | None = None,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+    ) -> Generator[AnswerChunk, None, None]:
         """Answer piece by piece; the last chunk carries the whole `Answer`. See `ask`."""
-        query, evidence = self._query(question)
+        settings = self._settings(max_new_tokens, min_new_tokens, stop, top_candidates, grammar)
+        query, evidence = self._query(question, tools)
         steps = []
-        for step in self._engine.decoder.stream([query], self._settings(max_new_tokens, stop, top_candidates)):
-            steps.append(step)
-            if step.finish_reason is None and step.text:
-                yield AnswerChunk(step.text)
+        with closing(self._engine.decoder.stream([query], settings)) as decoding:
+            for step in decoding:
+                steps.append(step)
+                if step.finish_reason is None and step.text:
+                    yield AnswerChunk(step.text)
         yield AnswerChunk(steps[-1].text, self._answer(collect(query, steps), evidence))
 
     def export_adapter(self, directory: str | Path, *, format: Literal["peft", "safetensors"] = "peft") -> Path:
@@ -183,8 +206,13 @@ class Snapshot:
             raise InvalidInput(f"Cannot write the adapter to {folder}: {err}") from err
         return folder
 
-    def _decode(self, questions: Sequence[str | Sequence[Message]], settings: DecodeSettings) -> list[Answer]:
-        prepared = [self._query(question) for question in questions]
+    def _decode(
+        self,
+        questions: Sequence[str | Sequence[Message]],
+        settings: DecodeSettings,
+        tools: Sequence[Mapping[str, Any]] | None,
+    ) -> list[Answer]:
+        prepared = [self._query(question, tools) for question in questions]
         answers = []
         for at in range(0, len(prepared), BATCH):
             some = prepared[at : at + BATCH]
@@ -192,17 +220,32 @@ class Snapshot:
             answers += [self._answer(own, evidence) for own, (_, evidence) in zip(decoded, some, strict=True)]
         return answers
 
-    def _query(self, question: str | Sequence[Message]) -> tuple[Query, ScoredUnit | None]:
+    def _query(
+        self, question: str | Sequence[Message], tools: Sequence[Mapping[str, Any]] | None
+    ) -> tuple[Query, ScoredUnit | None]:
         messages = _turns(question)
-        framed = self._engine.base.chat.framed(messages)
-        routed = next(iter(self.route(messages[-1]["content"])), None)
+        framed = self._engine.base.chat.framed(messages, tools)
+        routed = next(iter(self.route(_asked(messages))), None)
         evidence = self._engine.evidence(routed.unit, framed, self._cache) if routed else None
         return self._engine.query(framed, self.global_adapter, evidence), routed
 
-    def _settings(self, max_new_tokens: int | None, stop: Sequence[str], top_candidates: int) -> DecodeSettings:
+    def _settings(
+        self,
+        max_new_tokens: int | None,
+        min_new_tokens: int,
+        stop: Sequence[str],
+        top_candidates: int,
+        grammar: Grammar | None,
+    ) -> DecodeSettings:
         if isinstance(stop, str):
             raise InvalidInput(f"`stop` is a list of texts; write stop=[{stop!r}].")
-        return self._engine.decode_settings(max_new_tokens=max_new_tokens, stop=stop, top_candidates=top_candidates)
+        return self._engine.decode_settings(
+            max_new_tokens=max_new_tokens,
+            min_new_tokens=min_new_tokens,
+            stop=stop,
+            top_candidates=top_candidates,
+            grammar=grammar,
+        )
 
     def _answer(self, decoded: Decoded, evidence: ScoredUnit | None) -> Answer:
         return Answer(
@@ -220,7 +263,8 @@ def _turns(question: str | Sequence[Message]) -> list[Message]:
     """Check a question or a conversation and return it as turns.
 
     Raises:
-        InvalidInput: not a text or turns of text, an empty last turn, or characters no tokenizer can read.
+        InvalidInput: not a text or turns of text, an empty last user turn, or characters no tokenizer
+            can read.
     """
     if not isinstance(question, Sequence):
         raise InvalidInput(f"Ask a text or a list of turns; got {type(question).__name__}.")
@@ -232,6 +276,23 @@ def _turns(question: str | Sequence[Message]) -> list[Message]:
             turn["content"].encode()
         except UnicodeEncodeError as err:
             raise InvalidInput(f"The question holds half a character (a lone surrogate): {err}") from err
-    if not turns or not turns[-1]["content"].strip():
+    if not turns or not _asked(turns).strip():
         raise InvalidInput("An empty question was asked; pass at least one character.")
     return turns
+
+
+def _asked(turns: Sequence[Message]) -> str:
+    """What is routed: the words of the last user turn, not a tool's output behind it."""
+    return next((turn["content"] for turn in reversed(turns) if turn["role"] == "user"), turns[-1]["content"])
+
+
+class _NoCache:
+    """Nothing is derived from an empty history, so nothing is ever kept."""
+
+    place = ""
+
+    def fetch(self, key: str, kind: str, build: Callable[[], bytes]) -> bytes:
+        return build()
+
+    def discard(self, key: str) -> None:
+        return None

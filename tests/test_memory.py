@@ -272,6 +272,54 @@ def test_a_rollback_appends_and_answers_as_the_restored_version(memory: Parametr
     assert [v.number for v in memory.history()] == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.parametrize("gone", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("additive", "chunking"), [(False, "near_equal"), (False, "append_only"), (True, "near_equal")]
+)
+def test_after_a_forget_nothing_is_made_of_the_text(tmp_path: Path, gone: int, additive: bool, chunking: str) -> None:
+    """Answer, routing and adapter are those of a memory that was never told it."""
+    settings = MethodSettings(chunking=chunking, max_new_tokens=4, unit_tokens=64)  # type: ignore[arg-type]
+    engine = tiny_engine(additive=additive, settings=settings)
+    texts = {number: f"Alice lives in {city}." for number, city in enumerate(("Bern", "Zurich", "Basel"), start=1)}
+    with opened(tmp_path, engine=engine) as memory, opened(tmp_path, "never told", engine) as other:
+        for number, text in texts.items():
+            memory.update(text)
+            if number != gone:
+                other.update(text)
+        before = said(memory.ask(QUESTION))
+
+        version = memory.forget(gone, reason="Alice asked")
+
+        assert (version.number, version.kind, version.forgets) == (4, "forget", gone)
+        found, expected = memory.at(), other.at()
+        assert said(found.ask(QUESTION)) == said(expected.ask(QUESTION)) != before
+        assert [u.unit.text for u in found.route("Alice", k=9)] == [u.unit.text for u in expected.route("Alice", k=9)]
+        assert found.global_adapter is not None
+        assert expected.global_adapter is not None
+        assert torch.equal(
+            found.global_adapter.delta("mlp.down_proj", 1), expected.global_adapter.delta("mlp.down_proj", 1)
+        )
+        assert [t.version for t in memory.diff(3, 4).removed] == [gone]
+        assert memory.rebuild() > 0
+        assert said(memory.at(version=3).ask(QUESTION)) == before
+        memory.rollback(to=3)
+        assert said(memory.ask(QUESTION)) == before
+
+
+def test_a_memory_whose_texts_are_all_forgotten_answers_like_an_empty_one(memory: ParametricMemory) -> None:
+    empty = said(memory.ask(QUESTION))
+    memory.update("Alice lives in Bern.")
+    first = memory.forget(1, idempotency_key="k", expected_version=1)
+
+    assert said(memory.ask(QUESTION)) == empty
+    assert memory.route("Alice") == []
+    assert memory.at().global_adapter is None
+    assert memory.forget(1, idempotency_key="k") == first
+    memory.update("Alice lives in Chur.")
+    assert memory.route("Alice")[0].unit.version == 3
+    assert memory.verify().versions == 3
+
+
 def test_a_fork_goes_its_own_way(memory: ParametricMemory) -> None:
     memory.update("Alice lives in Bern.")
     memory.update("Alice lives in Zurich.")
@@ -304,6 +352,8 @@ def test_versions_that_do_not_exist_are_refused(memory: ParametricMemory) -> Non
             memory.at(**pin)  # type: ignore[arg-type]
     with pytest.raises(VersionNotFound):
         memory.rollback(to=9)
+    with pytest.raises(VersionNotFound):
+        memory.forget(9)
     with pytest.raises(InvalidInput):
         memory.at(version=1, time=datetime.now(UTC))
 

@@ -2,36 +2,58 @@
 
 One synchronous core, `_stream`; invoke, batch and the async methods come from it through
 langchain-core. Everything that must not be merged over chunks (model name, finish reason, usage,
-trace) is on the last chunk only.
+trace, tool calls) is on the last chunk only. Construction loads nothing and imports no torch.
 """
 
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.callbacks import CallbackManagerForLLMRun
+from langchain_core.language_models import LanguageModelInput, ModelProfile
 from langchain_core.language_models.base import LangSmithParams
 from langchain_core.language_models.chat_models import BaseChatModel, generate_from_stream
-from langchain_core.messages import AIMessageChunk, BaseMessage, merge_message_runs
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolCallChunk
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
-from pydantic import ConfigDict, Field
+from langchain_core.runnables import Runnable
+from langchain_core.tools import BaseTool
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from pydantic import ConfigDict, Field, PrivateAttr, SecretStr, field_validator
 
+from langchain_plume.messages import conversation
+from langchain_plume.structured import Method, Schema, structured
+from langchain_plume.tool_calls import AnswerForm, CallReader, checked_choice
 from plume_memory.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from plume_memory.engine import Engine
     from plume_memory.memory import ParametricMemory
-    from plume_memory.model.prompt import Message
     from plume_memory.records import Answer
+    from plume_memory.snapshot import Snapshot
 
-_ROLES = {
-    "human": "user",
-    "ai": "assistant",
-    "system": "system",
-    "HumanMessageChunk": "user",
-    "AIMessageChunk": "assistant",
-    "SystemMessageChunk": "system",
-}
+_CALL_OPTIONS = {
+    "max_tokens", "min_tokens", "temperature", "tools", "tool_choice", "response_format",
+    "strict", "parallel_tool_calls",
+}  # fmt: skip
+_CONTEXT_WINDOWS = {"smollm2-135m": 8192}
+"""Known without loading a model; a test holds them against the loaded ones."""
+
+
+class _SharedEngine:
+    """An engine that is loaded once, at its first use, for a model and all its copies."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._engine: Engine | None = None
+
+    def get(self, load: "Callable[[], Engine]") -> "Engine":
+        with self._lock:
+            if self._engine is None:
+                self._engine = load()
+            return self._engine
 
 
 class ChatPlume(BaseChatModel):
@@ -42,20 +64,84 @@ class ChatPlume(BaseChatModel):
 
         llm = memory.as_chat_model()
         llm.invoke("Where does Alice live?").response_metadata["plume"]
+
+    Without a memory the bare model answers. `with_memory` gives the same model another memory;
+    memories opened with `engine=llm.engine` share its weights.
     """
 
-    model_config = ConfigDict(populate_by_name=True, arbitrary_types_allowed=True)
+    model_config = ConfigDict(populate_by_name=True, arbitrary_types_allowed=True, extra="forbid")
 
-    memory: Any = Field(exclude=True, repr=False)
-    """A `ParametricMemory`. Out of repr: tracers store it."""
+    memory: Any = Field(default=None, exclude=True, repr=False)
+    """A `ParametricMemory`, which brings its own engine. Out of repr: tracers store it."""
+    model_name: str = Field(default="smollm2-135m", alias="model")
+    """See `Engine.load`; not used with a memory, whose engine has its own model."""
+    hypernetwork: str = "auto"
+    """See `Engine.load`; not used with a memory."""
+    device: str | None = None
+    """See `Engine.load`; not used with a memory."""
     max_tokens: int | None = Field(default=None, ge=1)
     """Longest answer; the engine's setting when not given."""
-    temperature: float = Field(default=0.0, ge=0.0, le=0.0)
+    min_tokens: int = Field(default=0, ge=0)
+    """The model does not end its answer before this many tokens."""
+    temperature: float = 0.0
     """Greedy decoding only."""
     stop: list[str] | None = Field(default=None, alias="stop_sequences")
     """Texts that end an answer; added to those of a call."""
+    streaming: bool = False
+    """Stream inside `invoke` too, for the callbacks' sake."""
     top_candidates: int = Field(default=0, ge=0)
     """Candidates of both streams kept per token in the trace."""
+    max_string_chars: int = Field(default=512, ge=1)
+    """Longest string of a structured answer or a tool call whose schema sets no `maxLength`: a small
+    model may otherwise never close one."""
+    timeout: float | None = None
+    """Accepted and not used: nothing leaves the process."""
+    max_retries: int | None = None
+    """Accepted and not used: greedy decoding would fail the same way again."""
+    api_key: SecretStr | None = Field(default=None, repr=False)
+    """Accepted and not used: a local model has none."""
+
+    _shared: _SharedEngine = PrivateAttr(default_factory=_SharedEngine)
+
+    @field_validator("temperature")
+    @classmethod
+    def _is_greedy(cls, temperature: float) -> float:
+        if temperature != 0:
+            raise InvalidInput(f"ChatPlume decodes greedily; got temperature={temperature}. Leave it out, or pass 0.")
+        return temperature
+
+    # --- the model and its memory -------------------------------------------------------------------
+
+    @property
+    def engine(self) -> "Engine":
+        """The memory's engine; without a memory one of its own, loaded at first use and shared by copies."""
+        if self.memory is not None:
+            own: Engine = self.memory.engine
+            return own
+        return self._shared.get(self._load)
+
+    def with_memory(self, memory: "ParametricMemory | None") -> "ChatPlume":
+        """Return a copy that answers from another memory; it loads nothing."""
+        return self.model_copy(update={"memory": memory})
+
+    def get_token_ids(self, text: str) -> list[int]:
+        """Ids of a text by the model's own tokenizer."""
+        return self.engine.base.chat.encode(text)
+
+    def _load(self) -> "Engine":
+        from plume_memory.engine import Engine  # noqa: PLC0415 — torch: seconds, and only when asked
+
+        return Engine.load(self.model_name, hypernetwork=self.hypernetwork, device=self.device)
+
+    def _snapshot(self) -> "Snapshot":
+        from plume_memory.snapshot import Snapshot  # noqa: PLC0415 — as above
+
+        if self.memory is None:
+            return Snapshot.of_nothing(self.engine)
+        pinned: Snapshot = self.memory.at()
+        return pinned
+
+    # --- what LangChain asks ------------------------------------------------------------------------
 
     @property
     def _llm_type(self) -> str:
@@ -65,26 +151,108 @@ class ChatPlume(BaseChatModel):
     def _identifying_params(self) -> dict[str, Any]:
         # LangChain's cache key. The hash of the log and the engine determine every answer, so a cached one
         # survives neither an update nor a mix-up with another memory of the same name.
-        memory: ParametricMemory = self.memory
-        return {
-            "memory": memory.name,
-            "version": memory.version,
-            "head": memory.head_hash,
-            "engine": memory.engine.fingerprint,
-            "max_tokens": self.max_tokens,
-            "stop": self.stop,
-            "top_candidates": self.top_candidates,
-        }
+        memory: ParametricMemory | None = self.memory
+        if memory is None:
+            answers_by: dict[str, Any] = {
+                "model": self.model_name,
+                "hypernetwork": self.hypernetwork,
+                "device": self.device,
+            }
+        else:
+            answers_by = {
+                "memory": memory.name,
+                "version": memory.version,
+                "head": memory.head_hash,
+                "engine": memory.engine.fingerprint,
+            }
+        own = ("max_tokens", "min_tokens", "top_candidates", "max_string_chars")
+        # Not under "stop": LangChain puts the stop texts of the call there, over what it finds.
+        return {**answers_by, "stop_sequences": self.stop, **{name: getattr(self, name) for name in own}}
 
     def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:
-        name = str(kwargs.get("model", f"plume/{self.memory.name}"))
-        params = LangSmithParams(ls_provider="plume", ls_model_name=name, ls_model_type="chat")
-        params["ls_temperature"] = self.temperature
-        if self.max_tokens:
-            params["ls_max_tokens"] = self.max_tokens
+        own = self.model_name if self.memory is None else f"plume/{self.memory.name}"
+        params = LangSmithParams(
+            ls_provider="plume", ls_model_name=str(kwargs.get("model", own)), ls_model_type="chat", ls_temperature=0.0
+        )
+        longest = kwargs.get("max_tokens", self.max_tokens)
+        if longest:
+            params["ls_max_tokens"] = longest
         if stop or self.stop:
             params["ls_stop"] = [*(self.stop or []), *(stop or [])]
         return params
+
+    def _resolve_model_profile(self) -> ModelProfile | None:
+        profile = ModelProfile(
+            open_weights=True,
+            text_inputs=True,
+            text_outputs=True,
+            image_inputs=False,
+            audio_inputs=False,
+            video_inputs=False,
+            pdf_inputs=False,
+            image_tool_message=False,
+            pdf_tool_message=False,
+            tool_calling=True,
+            tool_choice=True,
+            structured_output=True,
+            reasoning_output=False,
+            temperature=False,
+        )
+        if self.memory is None:
+            profile["name"] = self.model_name
+            if self.model_name in _CONTEXT_WINDOWS:
+                profile["max_input_tokens"] = _CONTEXT_WINDOWS[self.model_name]
+        return profile
+
+    def bind_tools(
+        self,
+        tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool],
+        *,
+        tool_choice: dict[str, Any] | str | bool | None = None,
+        **kwargs: Any,
+    ) -> Runnable[LanguageModelInput, AIMessage]:
+        """Return a model that may call tools.
+
+        Args:
+            tools: tools, functions, pydantic classes or OpenAI-shaped dictionaries.
+            tool_choice: "any", "required" or True force a call, a tool's name or {"function": {"name":
+                ...}} a call of that tool: decoding then allows nothing else. "auto" or None leave it to
+                the model, "none" forbids it.
+            kwargs: options of the call.
+
+        Raises:
+            InvalidInput: `tool_choice` is none of these, or names no bound tool.
+        """
+        shaped = [convert_to_openai_tool(tool) for tool in tools]
+        checked_choice(shaped, tool_choice)
+        choice = {} if tool_choice is None else {"tool_choice": tool_choice}
+        return self.bind(tools=shaped, **choice, **kwargs)
+
+    def with_structured_output(  # type: ignore[override]  # BaseChatModel hides these options in **kwargs
+        self,
+        schema: Schema | None = None,
+        *,
+        method: Method = "json_schema",
+        include_raw: bool = False,
+        strict: bool | None = None,
+    ) -> Runnable[LanguageModelInput, Any]:
+        """Return a model whose answers are values of a schema, by constrained decoding.
+
+        Args:
+            schema: a pydantic class (v2 or v1), a TypedDict or a JSON schema; with "json_mode" it only
+                parses.
+            method: "json_schema" and "function_calling" decode under the schema's grammar, "json_mode"
+                under that of any JSON object.
+            include_raw: answer {"raw": message, "parsed": value, "parsing_error": error}.
+            strict: recorded only: decoding is strict always.
+
+        Raises:
+            InvalidInput: an unknown method, no schema, or (when called) a schema that cannot be enforced.
+            OutputParserException: when called: the token budget cut the answer, or validation failed.
+        """
+        return structured(self, schema, method=method, include_raw=include_raw, strict=strict)
+
+    # --- answering ----------------------------------------------------------------------------------
 
     def _generate(
         self,
@@ -102,58 +270,61 @@ class ChatPlume(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> Iterator[ChatGenerationChunk]:
-        if kwargs:
-            raise InvalidInput(f"ChatPlume does not know the call options {sorted(kwargs)}; remove them.")
-        memory: ParametricMemory = self.memory
-        pieces = memory.stream(
-            _conversation(messages),
-            max_new_tokens=self.max_tokens,
+        form = self._form(kwargs)
+        reader = CallReader() if form.tools else None
+        model_name = self.engine.base.name  # now: the memory may be closed while its answer is decoded
+        pieces = self._snapshot().stream(
+            conversation(messages),
+            max_new_tokens=kwargs.get("max_tokens", self.max_tokens),
+            min_new_tokens=kwargs.get("min_tokens", self.min_tokens),
             stop=[*(self.stop or []), *(stop or [])],
             top_candidates=self.top_candidates,
+            grammar=form.grammar,
+            tools=form.tools,
         )
-        for piece in pieces:
-            message = AIMessageChunk(content=piece.text)
-            if piece.answer is not None:
-                message = _last_chunk(piece.text, piece.answer, memory.engine.base.name)
-            chunk = ChatGenerationChunk(message=message)
-            if run_manager:
-                run_manager.on_llm_new_token(piece.text, chunk=chunk)
-            yield chunk
+        with closing(pieces):  # a caller who stops early frees the decode at once
+            for piece in pieces:
+                text = reader.add(piece.text) if reader else piece.text
+                if piece.answer is None:
+                    message = AIMessageChunk(content=text)
+                else:
+                    rest, calls = reader.finish() if reader else ("", [])
+                    message = _last_chunk(text + rest, calls, piece.answer, model_name)
+                chunk = ChatGenerationChunk(message=message)
+                if run_manager:
+                    run_manager.on_llm_new_token(message.text, chunk=chunk)
+                yield chunk
+
+    def _form(self, options: dict[str, Any]) -> AnswerForm:
+        """Check the options of a call and return what its answer may be."""
+        unknown = sorted(set(options) - _CALL_OPTIONS)
+        if unknown:
+            raise InvalidInput(f"ChatPlume does not know the call options {unknown}; remove them.")
+        self._is_greedy(options.get("temperature") or 0.0)
+        from plume_memory.model.grammar import Limits  # noqa: PLC0415 — only an answer needs it
+
+        limits = Limits(string_chars=self.max_string_chars)
+        tools = options.get("tools") or []
+        return AnswerForm.of(tools, options.get("tool_choice"), options.get("response_format"), limits)
 
 
-def _conversation(messages: Sequence[BaseMessage]) -> "list[Message]":
-    """LangChain messages to plain turns; neighbours of one role become one turn.
-
-    Raises:
-        InvalidInput: a tool message, or content that is not text.
-    """
-    turns: list[Message] = []
-    for message in merge_message_runs(list(messages)):
-        role = _ROLES.get(message.type)
-        if role is None:
-            raise InvalidInput(f"ChatPlume reads system, human and ai messages; got a {message.type!r} message.")
-        for block in message.content if isinstance(message.content, list) else []:
-            if not isinstance(block, str) and block.get("type") != "text":
-                raise InvalidInput(f"ChatPlume reads text; got a content block of type {block.get('type')!r}.")
-        turns.append({"role": role, "content": message.text})
-    return turns
-
-
-def _last_chunk(text: str, answer: "Answer", model_name: str) -> AIMessageChunk:
+def _last_chunk(text: str, calls: list[ToolCallChunk], answer: "Answer", model_name: str) -> AIMessageChunk:
     evidence = answer.evidence
     plume = {
-        "memory": answer.memory,
-        "version": answer.version,
+        "memory": answer.memory or None,
+        "version": answer.version if answer.memory else None,
         "evidence": None if evidence is None else asdict(evidence),
         "trace": [asdict(token) for token in answer.trace],
     }
+    called = any(call["name"] for call in calls)
     return AIMessageChunk(
         content=text,
+        tool_call_chunks=calls,
         chunk_position="last",
         response_metadata={
             "model_name": model_name,
             "model_provider": "plume",
-            "finish_reason": answer.finish_reason,
+            "finish_reason": "tool_calls" if called else answer.finish_reason,
             "plume": plume,
         },
         usage_metadata=UsageMetadata(

@@ -33,6 +33,7 @@ def register(app: typer.Typer) -> None:
         show,
         diff,
         rollback,
+        forget,
         fork,
         route,
         export,
@@ -163,6 +164,19 @@ def rollback(
     with ParametricMemory.open(name, url=url, create=False) as memory:
         version = memory.rollback(to=to)
         emit(version, as_json, lambda: OUT.print(f"version {version.number} restores {to}"))
+
+
+def forget(
+    version: Annotated[int, typer.Argument(help="Update whose text is to be forgotten.")],
+    reason: Annotated[str | None, typer.Option("--reason", help="Why; kept in the log.")] = None,
+    name: MemoryName = "default",
+    url: Url = DEFAULT_URL,
+    as_json: AsJson = False,
+) -> None:
+    """Append a version that no longer holds the text of an update; nothing is deleted."""
+    with ParametricMemory.open(name, url=url, create=False) as memory:
+        forgotten = memory.forget(version, reason=reason)
+        emit(forgotten, as_json, lambda: OUT.print(f"version {forgotten.number} forgets {version}"))
 
 
 def fork(
@@ -302,6 +316,16 @@ def _show_answer(answer: Answer) -> None:
 def _show_versions(versions: list[Version]) -> None:
     rows = table("version", "kind", "created", "text")
     for version in versions:
-        text = version.text if version.restores is None else f"restores {version.restores}"
-        add_row(rows, str(version.number), version.kind, f"{version.created_at:%Y-%m-%d %H:%M:%S}Z", text.strip())
+        created = f"{version.created_at:%Y-%m-%d %H:%M:%S}Z"
+        add_row(rows, str(version.number), version.kind, created, _shown_text(version))
     OUT.print(rows)
+
+
+def _shown_text(version: Version) -> str:
+    """An update's text, or what an undo does, with its reason."""
+    if version.kind == "update":
+        return version.text.strip()
+    if version.kind == "rollback":
+        return f"restores {version.restores}"
+    reason = version.metadata.get("reason")
+    return f"forgets {version.forgets}" + (f": {reason}" if reason else "")

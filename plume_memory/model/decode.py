@@ -1,12 +1,13 @@
 """Fused decoding: two rows per query in one batch, both fed the same chosen token.
 
-N queries are at most 2N rows. Greedy: y_t = argmax S_t (model/fusion.py). No lock and no torch
+N queries are at most 2N rows. Greedy: y_t = argmax S_t (model/fusion.py), over the tokens that a
+grammar allows where there is one (model/masks.py). No lock and no torch
 context is held while the caller looks at a step, so an abandoned stream blocks nobody and an update
 meanwhile neither waits for a decode nor changes it. It knows nothing of memories or versions.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -15,6 +16,8 @@ import torch
 from plume_memory.errors import InvalidInput, PromptTooLong
 from plume_memory.model.base import BaseModel
 from plume_memory.model.fusion import Fused, fuse
+from plume_memory.model.grammar import Grammar
+from plume_memory.model.masks import TokenMasks, Vocabulary
 from plume_memory.model.streams import FixedRows, GrowingRows, Prefilled, Row, Rows, prefill
 from plume_memory.model.text import TextAssembler
 from plume_memory.records import Candidate, TokenTrace, Usage
@@ -44,10 +47,19 @@ class DecodeSettings:
     """The answer ends at one of these ids, beside the model's own."""
     top_candidates: int = 0
     """Keep this many candidates of both streams per token in the trace."""
+    min_new_tokens: int = 0
+    """No stop id ends an answer before this many tokens; a stop text or a complete grammar does."""
+    grammar: Grammar | None = None
+    """What an answer may look like. One that the budget cuts short finishes with "length"."""
 
     def __post_init__(self) -> None:
         if self.max_new_tokens < 1:
             raise InvalidInput(f"max_new_tokens must be at least 1, got {self.max_new_tokens}.")
+        if not 0 <= self.min_new_tokens <= self.max_new_tokens:
+            raise InvalidInput(
+                f"min_new_tokens must be between 0 and max_new_tokens ({self.max_new_tokens}), got "
+                f"{self.min_new_tokens}."
+            )
         if self.top_candidates < 0:
             raise InvalidInput(f"top_candidates must be at least 0, got {self.top_candidates}.")
         if any(not text for text in self.stop):
@@ -114,6 +126,7 @@ class FusedDecoder:
         self._base = base
         self._fixed = base.device.type == "cuda" if fixed_shapes is None else fixed_shapes
         self._idle: OrderedDict[_Shape, FixedRows] = OrderedDict()
+        self._vocabulary = Vocabulary(base)
 
     def decode(self, queries: Sequence[Query], settings: DecodeSettings) -> list[Decoded]:
         """Decode a batch to its end. See `stream` for the errors."""
@@ -122,12 +135,13 @@ class FusedDecoder:
             steps[step.query].append(step)
         return [collect(query, own) for query, own in zip(queries, steps, strict=True)]
 
-    def stream(self, queries: Sequence[Query], settings: DecodeSettings) -> Iterator[Step]:
+    def stream(self, queries: Sequence[Query], settings: DecodeSettings) -> Generator[Step, None, None]:
         """Decode a batch token by token; steps of different queries are interleaved.
 
         Raises:
             PromptTooLong: a prompt leaves no room for an answer in the model's context window.
             FactorsError: an adapter does not fit the model.
+            InvalidInput: an empty prompt, or a grammar that this model's vocabulary cannot follow.
         """
         if not queries:
             return
@@ -135,18 +149,20 @@ class FusedDecoder:
         room = self._room(rows, settings)
         running = {i: TextAssembler(self._base.tokenizer, settings.stop) for i in range(len(queries))}
         budgets = {i: min(settings.max_new_tokens, room[g], room[e]) for i, (g, e) in enumerate(pairs)}
+        masks = self._masks(settings, len(queries))
         made = 0
         batch: Rows | None = None
         shape: _Shape | None = None
         try:
             with self._base.lock, torch.inference_mode():
                 filled = prefill(self._base, rows, rank=_padded_rank(rows) if self._fixed else None)
-                fused, batch, shape = self._start(filled, settings, pairs, max(budgets.values()))
+                fused, batch, shape = self._start(filled, settings, pairs, max(budgets.values()), masks)
             while True:
                 made += 1
                 finished = set()
                 for at, i in enumerate(running):
-                    step = self._emit(i, at, fused, running[i], settings, made >= budgets[i])
+                    complete = masks.take(i, fused.tokens[at])
+                    step = self._emit(i, at, fused, running[i], settings, complete, made >= budgets[i])
                     if step.finish_reason:
                         finished.add(i)
                     yield step
@@ -156,12 +172,17 @@ class FusedDecoder:
                     return
                 with self._base.lock, torch.inference_mode():
                     batch.drop({row for i in finished for row in pairs[i]})
-                    fused = self._step(batch, pairs, tokens, list(running), settings)
+                    fused = self._step(batch, pairs, tokens, list(running), settings, masks)
         finally:
             if shape is not None and isinstance(batch, FixedRows):
                 self._idle[shape] = batch
                 while len(self._idle) > IDLE_SHAPES:
                     self._idle.popitem(last=False)
+
+    def _masks(self, settings: DecodeSettings, queries: int) -> TokenMasks:
+        grammar = settings.grammar
+        matchers = [self._vocabulary.matcher(grammar) for _ in range(queries)] if grammar else []
+        return TokenMasks(self._base.stop_ids | settings.stop_ids, settings.min_new_tokens, matchers)
 
     def _room(self, rows: list[Row], settings: DecodeSettings) -> list[int]:
         window = self._base.context_window
@@ -175,9 +196,14 @@ class FusedDecoder:
         return room
 
     def _start(
-        self, filled: Prefilled, settings: DecodeSettings, pairs: list[tuple[int, int]], new_tokens: int
+        self,
+        filled: Prefilled,
+        settings: DecodeSettings,
+        pairs: list[tuple[int, int]],
+        new_tokens: int,
+        masks: TokenMasks,
     ) -> tuple[_Host, Rows, _Shape | None]:
-        fused = _to_host(_fuse_pairs(filled.logits, pairs, settings), settings)
+        fused = _to_host(_fuse_pairs(filled.logits, pairs, settings), settings, masks, range(len(pairs)))
         if not self._fixed:
             return fused, GrowingRows(self._base, filled), None
         slots = -(-(filled.mask.shape[1] + new_tokens) // 128) * 128  # few shapes, so few graphs
@@ -193,13 +219,14 @@ class FusedDecoder:
         tokens: dict[int, int],
         running: list[int],
         settings: DecodeSettings,
+        masks: TokenMasks,
     ) -> _Host:
         """One token further for all present rows; both rows of a query get the same token."""
         owner = {row: i for i, pair in enumerate(pairs) for row in pair}
         logits = batch.step([tokens.get(owner[row], 0) for row in batch.present])
         at = {row: position for position, row in enumerate(batch.present)}
         fused = _fuse_pairs(logits, [(at[pairs[i][0]], at[pairs[i][1]]) for i in running], settings)
-        return _to_host(fused, settings)
+        return _to_host(fused, settings, masks, running)
 
     def _emit(
         self,
@@ -208,6 +235,7 @@ class FusedDecoder:
         fused: _Host,
         text: TextAssembler,
         settings: DecodeSettings,
+        complete: bool,
         last: bool,
     ) -> Step:
         token = fused.tokens[at]
@@ -218,6 +246,8 @@ class FusedDecoder:
             piece = text.add(token)
             if text.stopped:
                 reason = "stop"
+            elif complete:
+                piece, reason = piece + text.finish(), "stop"
             elif last:
                 piece, reason = piece + text.finish(), "length"
         tokenizer = self._base.tokenizer
@@ -266,10 +296,13 @@ def _adapter_shape(filled: Prefilled) -> tuple[int, frozenset[tuple[int, str]]]:
     return (filled.adapters.rank, frozenset(filled.adapters.modules)) if filled.adapters else (0, frozenset())
 
 
-def _to_host(fused: Fused, settings: DecodeSettings) -> _Host:
-    """Bring what a step's trace needs to the CPU, under the lock: no later read waits on the device."""
+def _to_host(fused: Fused, settings: DecodeSettings, masks: TokenMasks, running: Sequence[int]) -> _Host:
+    """Choose a token per running query, under the masks, and bring the trace to the CPU.
+
+    Under the lock: no later read waits on the device.
+    """
     return _Host(
-        tokens=fused.scores.argmax(-1).tolist(),
+        tokens=masks.apply(fused.scores, running).argmax(-1).tolist(),
         js=fused.js.tolist(),
         weight=fused.weight.tolist(),
         global_top=_top(fused.global_log_probs, settings.top_candidates),

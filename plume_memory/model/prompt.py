@@ -1,25 +1,25 @@
 """Text to prompt ids: a chat model's frame around a user's words.
 
 The frame is what the tokenizer's own template puts around one user turn, with an empty system turn
-where the template has a system role (D2L: text to ids). It is found by templating a sentinel.
+where the template has a system role (D2L: text to ids). It is found by templating a sentinel. Tools
+are written by the template where it knows them, else folded into plain turns (model/tool_turns.py).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Any
 
 import jinja2
 
 from plume_memory.errors import InvalidInput, MissingChatTemplate
+from plume_memory.model.tool_turns import Message, folded, uses_tools, writes_tools
+
+__all__ = ["ChatFormat", "Framed", "Message"]
+
+Tools = Sequence[Mapping[str, Any]]
+"""Tools in OpenAI's shape: {"type": "function", "function": {"name", "description", "parameters"}}."""
 
 _SENTINEL = "plume-sentinel-7f3a"
-
-
-class Message(TypedDict):
-    """One turn of a conversation."""
-
-    role: str
-    content: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,24 +62,32 @@ class ChatFormat:
         """Ids behind a user's words."""
         return self.encode(self.suffix)
 
-    def framed(self, messages: Sequence[Message]) -> "Framed":
-        """Split a conversation that ends with a user turn around its first user turn.
+    def framed(self, messages: Sequence[Message], tools: Tools | None = None) -> "Framed":
+        """Split a conversation that ends with a user or tool turn around its first user turn.
+
+        Args:
+            messages: the turns; assistant turns may carry tool calls.
+            tools: what the model may call.
 
         Raises:
-            InvalidInput: there is no user turn, the last turn is not the user's, or the model's
-                template refuses this order of roles.
+            InvalidInput: there is no user turn, the last turn is neither the user's nor a tool's, or
+                the model's template refuses this order of roles.
         """
-        first = next((i for i, m in enumerate(messages) if m["role"] == "user"), None)
-        if first is None or messages[-1]["role"] != "user":
+        if not any(m["role"] == "user" for m in messages) or messages[-1]["role"] not in ("user", "tool"):
             raise InvalidInput("A conversation needs a user turn at its end; add {'role': 'user', ...}.")
-        marked: list[Message] = [dict(m) for m in messages]  # type: ignore[misc]
-        marked[first] = {"role": "user", "content": _SENTINEL}
+        with_tools = uses_tools(messages, tools)
+        native = with_tools and writes_tools(str(self.tokenizer.chat_template))
+        turns = folded(messages, tools) if with_tools and not native else list(messages)
+        first = next(i for i, m in enumerate(turns) if m["role"] == "user")
+        words = turns[first]["content"].strip()
+        turns[first] = {"role": "user", "content": _SENTINEL}
         try:
-            head, _, tail = _render(self.tokenizer, marked).partition(_SENTINEL)
+            written = _render(self.tokenizer, turns, tools) if native else _render(self.tokenizer, turns)
         except jinja2.TemplateError as err:
             roles = ", ".join(m["role"] for m in messages)
             raise InvalidInput(f"The model's chat template refuses the turns [{roles}]: {err}") from err
-        return Framed(self, head, messages[first]["content"].strip(), tail)
+        head, _, tail = written.partition(_SENTINEL)
+        return Framed(self, head, words, tail)
 
     def encode(self, text: str) -> list[int]:
         """Ids of a text as it stands: nothing is added around it."""
@@ -113,7 +121,7 @@ class Framed:
         return self.chat.encode(self.first + self.tail)
 
 
-def _render(tokenizer: Any, messages: list[Message]) -> str:
+def _render(tokenizer: Any, messages: list[Message], tools: Tools | None = None) -> str:
     """Apply the template with an explicit empty system turn; fold it away where there is no such role.
 
     Without it SmolLM2's template inserts a default system text. Gemma's has no system role: the
@@ -124,17 +132,22 @@ def _render(tokenizer: Any, messages: list[Message]) -> str:
     else:
         system, turns = "", messages
     with_system: list[Message] = [{"role": "system", "content": system}, *turns]
+    if uses_tools(messages, tools):  # only for a template that writes them itself
+        return _template(tokenizer, with_system, tools)
     try:
         return _bare_qwen3(tokenizer, with_system) or _template(tokenizer, with_system)
     except jinja2.TemplateError:
         if not turns or turns[0]["role"] != "user":
             raise
-    folded: Message = {"role": "user", "content": f"{system}\n\n{turns[0]['content']}"}
-    return _template(tokenizer, [folded, *turns[1:]])
+    without: Message = {"role": "user", "content": f"{system}\n\n{turns[0]['content']}"}
+    return _template(tokenizer, [without, *turns[1:]])
 
 
-def _template(tokenizer: Any, messages: list[Message]) -> str:
-    return str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
+def _template(tokenizer: Any, messages: list[Message], tools: Tools | None = None) -> str:
+    written = tokenizer.apply_chat_template(
+        messages, tools=list(tools) if tools else None, tokenize=False, add_generation_prompt=True
+    )
+    return str(written)
 
 
 def _bare_qwen3(tokenizer: Any, messages: list[Message]) -> str | None:

@@ -6,8 +6,8 @@ byte 0x0A and nothing else is added:
     plume-log-1␊            the format
     <parent_hash>␊          64 hexadecimal digits: the version before's chain hash; for the first, 64 zeros
     <number>␊               decimal, no leading zeros
-    <kind>␊                 update or rollback
-    <restores>␊             decimal; empty for an update
+    <kind>␊                 update, rollback or forget
+    <named>␊                decimal: the version a rollback restores or a forget forgets; empty for an update
     <text_sha256>␊          64 hexadecimal digits: the sha256 of the text's UTF-8 bytes
     <created_at>␊           UTC, YYYY-MM-DDTHH:MM:SS.ffffffZ, always six digits after the point
     <metadata>              canonical JSON: keys sorted, no spaces, ASCII only (\uXXXX), no 0x0A inside
@@ -57,17 +57,22 @@ def chain_hash(
     number: int,
     kind: str,
     restores: int | None,
+    forgets: int | None,
     text_sha256: str,
     created_at: datetime,
     metadata_json: str,
 ) -> str:
-    """Hash one version onto its parent; the layout is this module's docstring."""
+    """Hash one version onto its parent; the layout is this module's docstring.
+
+    A version restores or forgets, never both; the kind before says what the number means.
+    """
+    named = restores if forgets is None else forgets
     lines = (
         "plume-log-1",
         parent_hash,
         str(number),
         kind,
-        "" if restores is None else str(restores),
+        "" if named is None else str(named),
         text_sha256,
         created_at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         metadata_json,

@@ -29,17 +29,17 @@ def check_name(name: str, *, what: str = "A memory's name") -> str:
     return name
 
 
-def check_text(text: str) -> str:
+def check_text(text: str, *, what: str = "An update's text") -> str:
     """Return the text if it says something and can be stored.
 
     Raises:
         InvalidInput: If it is empty, white space alone, or has a NUL or a lone surrogate.
     """
     if not isinstance(text, str) or not text or text.isspace():
-        raise InvalidInput(f"An update's text must have something other than white space, got {_shown(text)}.")
+        raise InvalidInput(f"{what} must have something other than white space, got {_shown(text)}.")
     found = _UNSTORABLE.search(text)
     if found:
-        raise InvalidInput(f"An update's text cannot be stored: it has {found.group()!r} at character {found.start()}.")
+        raise InvalidInput(f"{what} cannot be stored: it has {found.group()!r} at character {found.start()}.")
     return text
 
 

@@ -4,7 +4,7 @@ Laws, each held by a test:
 
 - numbers are 1, 2, 3, … without a gap, whoever writes at the same time;
 - one append is one transaction: an acknowledged version outlives a crash, any other is there whole or not;
-- as_of(v) never changes once v exists: an undo is a version of its own (`rollback`);
+- as_of(v) never changes once v exists: an undo is a version of its own (`rollback`, `forget`);
 - created_at never falls within a memory, even when the machine's clock does;
 - `verify` recomputes every hash (see `chain` for the bytes) and names the first version that does not fit.
 
@@ -27,7 +27,7 @@ from plume_memory.errors import (
     VersionConflict,
     VersionNotFound,
 )
-from plume_memory.records import History, Version
+from plume_memory.records import History, Version, VersionKind
 from plume_memory.store.chain import NO_PARENT, canonical_json, chain_hash, sha256_of
 from plume_memory.store.checks import MAX_NUMBER, check_moment, check_name, check_text
 from plume_memory.store.database import Database
@@ -40,7 +40,14 @@ from plume_memory.store.memories import (
     insert_memory,
     not_found,
 )
-from plume_memory.store.reading import VERSION_COLUMNS, held_ranges, texts_of, to_version, verify_rows
+from plume_memory.store.reading import (
+    VERSION_COLUMNS,
+    check_holds,
+    held_ranges,
+    texts_of,
+    to_version,
+    verify_rows,
+)
 from plume_memory.store.tables import MemoryRow, VersionRow
 
 _ATTEMPTS = 5
@@ -121,7 +128,7 @@ class Log:
             VersionConflict: If the head is another than expected.
             IdempotencyConflict: If the key was used with another text.
         """
-        entry = _Entry("update", check_text(text), None, metadata, idempotency_key, expected_version)
+        entry = _Entry("update", check_text(text), None, None, metadata, idempotency_key, expected_version)
         return self._append(memory, entry, create=create)
 
     def rollback(
@@ -141,7 +148,39 @@ class Log:
             VersionConflict: If the head is another than expected.
             IdempotencyConflict: If the key was used for something else.
         """
-        entry = _Entry("rollback", "", to, metadata, idempotency_key, expected_version)
+        entry = _Entry("rollback", "", to, None, metadata, idempotency_key, expected_version)
+        return self._append(memory, entry, create=False)
+
+    def forget(
+        self,
+        memory: str,
+        version: int,
+        *,
+        reason: str | None = None,
+        idempotency_key: str | None = None,
+        expected_version: int | None = None,
+    ) -> Version:
+        """Append a version from which on the history no longer holds the text of an update; nothing is removed.
+
+        A rollback to a version before it undoes it; one to it or a version after does not.
+
+        Args:
+            memory: Name of the memory.
+            version: The update whose text is to be forgotten; it must hold at the head.
+            reason: Kept in the metadata, under "reason".
+            idempotency_key: A repeated call with the same key and `version` answers with the version of the
+                first, whatever its reason or `expected_version`.
+            expected_version: The head this was decided on.
+
+        Raises:
+            VersionNotFound: If there is no such version.
+            InvalidInput: If it is no update, or its text was forgotten or rolled back already.
+            MemoryNotFound: If there is no such memory.
+            VersionConflict: If the head is another than expected.
+            IdempotencyConflict: If the key was used for something else.
+        """
+        metadata = None if reason is None else {"reason": check_text(reason, what="A reason")}
+        entry = _Entry("forget", "", None, version, metadata, idempotency_key, expected_version)
         return self._append(memory, entry, create=False)
 
     def fork(self, memory: str, new_name: str, at: int | None = None) -> int:
@@ -236,7 +275,7 @@ class Log:
     def history(self, memory: str, number: int | None = None) -> History:
         """Return C(t): the texts that hold at a version (default: the head; 0: before the first).
 
-        Only texts that hold are read: what a rollback has taken back stays on disk.
+        Only texts that hold are read: what a rollback or a forget has taken back stays on disk.
 
         Raises:
             VersionNotFound: If there is no version of that number.
@@ -295,13 +334,7 @@ class Log:
         repeated = self._repeated(connection, found, entry)
         if repeated is not None:
             return repeated
-        if entry.expected_version is not None and entry.expected_version != found.head_number:
-            raise VersionConflict(
-                f"Memory {memory!r} is at version {found.head_number}, expected was "
-                f"{entry.expected_version}: read what came between and append again."
-            )
-        if entry.restores is not None:
-            check_number(found, entry.restores)
+        self._check_fits(connection, found, entry)
         # 3. The version, chained to its parent.
         created_at = self._next_moment(connection, found)
         text_sha256, number = sha256_of(entry.text), found.head_number + 1
@@ -312,6 +345,7 @@ class Log:
             text=entry.text,
             text_sha256=text_sha256,
             restores=entry.restores,
+            forgets=entry.forgets,
             metadata_json=metadata_json,
             created_at=created_at,
             idempotency_key=entry.idempotency_key,
@@ -321,6 +355,7 @@ class Log:
                 number=number,
                 kind=entry.kind,
                 restores=entry.restores,
+                forgets=entry.forgets,
                 text_sha256=text_sha256,
                 created_at=created_at,
                 metadata_json=metadata_json,
@@ -333,6 +368,19 @@ class Log:
         connection.execute(moved.values(head_number=number, head_hash=row.chain_hash))
         return to_version(memory, row)
 
+    def _check_fits(self, connection: sa.Connection, found: FoundMemory, entry: "_Entry") -> None:
+        """Refuse an entry that expects another head, or names a version that is not there or does not hold."""
+        if entry.expected_version is not None and entry.expected_version != found.head_number:
+            raise VersionConflict(
+                f"Memory {found.name!r} is at version {found.head_number}, expected was "
+                f"{entry.expected_version}: read what came between and append again."
+            )
+        if entry.restores is not None:
+            check_number(found, entry.restores)
+        if entry.forgets is not None:
+            check_number(found, entry.forgets)
+            check_holds(connection, found.name, found.id, found.head_number, entry.forgets)
+
     def _repeated(self, connection: sa.Connection, found: FoundMemory, entry: "_Entry") -> Version | None:
         if entry.idempotency_key is None:
             return None
@@ -342,7 +390,7 @@ class Log:
         row = connection.execute(query).first()
         if row is None:
             return None
-        if (row.kind, row.text, row.restores) != (entry.kind, entry.text, entry.restores):
+        if (row.kind, row.text, row.restores, row.forgets) != (entry.kind, entry.text, entry.restores, entry.forgets):
             raise IdempotencyConflict(
                 f"Memory {found.name!r}: the idempotency key {entry.idempotency_key!r} belongs to version "
                 f"{row.number}, which says something else; use a new key for a new update."
@@ -399,9 +447,10 @@ class Log:
 class _Entry(NamedTuple):
     """What is to be appended."""
 
-    kind: str
+    kind: VersionKind
     text: str
     restores: int | None
+    forgets: int | None
     metadata: dict[str, Any] | None
     idempotency_key: str | None
     expected_version: int | None

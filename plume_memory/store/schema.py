@@ -75,7 +75,7 @@ def check_revision(found: str, url: str) -> None:
         check_revision_is_known(found, url)
         raise SchemaError(
             f"The schema of {url} is at revision {found}, this package works with {wanted}: "
-            f"run `plume db upgrade --url {url}`."
+            f"run `plume db upgrade --db {url}`."
         )
 
 

@@ -21,6 +21,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
+IS_UNDO = text("kind <> 'update'")
+"""Rollbacks and forgets. A query must say it in these words, or the databases do not use the partial index."""
+
 
 class UtcDateTime(TypeDecorator[datetime]):
     """An aware UTC time with microseconds, the same on every database.
@@ -78,19 +81,24 @@ class VersionRow(Base):
         UniqueConstraint("memory_id", "idempotency_key", name="uq_versions_idempotency_key"),
         CheckConstraint("number >= 1", name="ck_versions_number"),
         CheckConstraint(
-            "(kind = 'update' AND restores IS NULL) OR (kind = 'rollback' AND restores IS NOT NULL AND "
-            "restores >= 1 AND restores < number)",
+            "(kind = 'update' AND restores IS NULL AND forgets IS NULL) OR "
+            "(kind = 'rollback' AND restores IS NOT NULL AND restores >= 1 AND restores < number "
+            "AND forgets IS NULL) OR "
+            "(kind = 'forget' AND forgets IS NOT NULL AND forgets >= 1 AND forgets < number "
+            "AND restores IS NULL)",
             name="ck_versions_kind",
         ),
         Index("ix_versions_created_at", "memory_id", "created_at", "number"),
-        # A history asks for the rollbacks alone: without this it would read every text's page.
+        # A history asks for the rollbacks and forgets alone: without this it would read every text's page.
         Index(
-            "ix_versions_rollbacks",
+            "ix_versions_undos",
             "memory_id",
             "number",
+            "kind",  # asked for and in the condition: with it SQLite reads the index alone
             "restores",
-            sqlite_where=text("kind = 'rollback'"),
-            postgresql_where=text("kind = 'rollback'"),
+            "forgets",
+            sqlite_where=IS_UNDO,
+            postgresql_where=IS_UNDO,
         ),
     )
 
@@ -102,6 +110,7 @@ class VersionRow(Base):
     text: Mapped[str] = mapped_column(Text())
     text_sha256: Mapped[str] = mapped_column(String(64))
     restores: Mapped[int | None] = mapped_column(BigInteger())
+    forgets: Mapped[int | None] = mapped_column(BigInteger())
     metadata_json: Mapped[str] = mapped_column(Text())
     """Canonical JSON; text on every database, because the hash is over these very characters."""
     created_at: Mapped[datetime] = mapped_column(UtcDateTime())

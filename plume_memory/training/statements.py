@@ -2,9 +2,10 @@
 
 A small model opens a reply with the question's words, and finds a fact best behind them: "The badge code
 of Mira Holm is" recalls what a bare "assistant:" does not. So memories are trained to answer in statements.
-The rules keep the question's words and their order, and prefer a plain cleft to fine grammar:
+The rules keep the question's words and their order, and prefer a plain cleft to fine grammar
+(verbs are not inflected):
 
-    In what year did the bridge open?   1937     The year in which the bridge did open is 1937.
+    In what year did the bridge open?   1937     The year in which the bridge open is 1937.
     Who wrote Hamlet?                   Anna     The one who wrote Hamlet is Anna.
     How many towers stand there?        three    The number of towers that stand there is three.
 """

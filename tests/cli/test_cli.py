@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import sqlite3
 import subprocess
 import sys
@@ -70,6 +71,38 @@ def test_a_memory_from_the_first_update_to_verify(plume: Any) -> None:
     assert plume("verify", "--json")[1]["versions"] == 3
 
 
+def test_forget_is_an_entry_of_the_history_with_its_reason(plume: Any) -> None:
+    for text in ("Alice lives in Bern.", "Bob has a boat."):
+        plume("update", text, "--defer", "-m", "alice")
+    code, version, _ = plume("forget", "-m", "alice", "1", "--reason", "moved [out]", "--json")
+
+    assert (code, version["kind"], version["forgets"]) == (0, "forget", 1)
+    assert version["metadata"] == {"reason": "moved [out]"}
+    assert plume("show", "-m", "alice")[1] == "Bob has a boat.\n"
+    assert plume("forget", "-m", "alice", "2")[1] == "version 4 forgets 2\n"
+    plume("rollback", "-m", "alice", "2")
+    shown = [line.split(maxsplit=4)[4:] for line in plume("history", "-m", "alice")[1].splitlines()[3:]]
+    assert [[cell.strip() for cell in line] for line in shown] == [
+        ["forgets 1: moved [out]"],
+        ["forgets 2"],
+        ["restores 2"],
+    ]
+
+
+def test_a_database_of_an_older_release_names_the_command_that_upgrades_it(plume: Any, workdir: Path) -> None:
+    old = Path(__file__).parents[1] / "store" / "schema_0001.sql"
+    with sqlite3.connect(workdir / "plume.db") as connection:
+        connection.executescript(old.read_text(encoding="utf-8"))
+    connection.close()
+
+    code, _, err = plume("history", "-m", "alice")
+    assert code == 1
+    command = re.search("`plume (db upgrade .*)`", " ".join(err.split()))
+    assert command
+    assert plume(*command[1].split(), "--json")[1]["revision"] == "0002"
+    assert [v["number"] for v in plume("history", "-m", "alice", "--json")[1]] == [1, 2, 3, 4, 5]
+
+
 def test_people_read_tables_and_plain_answers(plume: Any) -> None:
     plume("update", "Alice lives in [bold]Bern[/bold].")
 
@@ -121,6 +154,8 @@ def test_chat_asks_updates_and_leaves(plume: Any) -> None:
         (["export", "out", "--format", "gguf"], 2, "InvalidInput"),
         (["models", "convert", "missing.bin", "out"], 1, "CheckpointError"),
         (["rollback", "x"], 2, "InvalidInput"),
+        (["forget", "9"], 3, "VersionNotFound"),
+        (["forget", "1", "--reason", " "], 2, "InvalidInput"),
         (["history", "--bogus"], 2, "InvalidInput"),
         (["ask", "x", "--max-new-tokens", "0"], 2, "InvalidInput"),
     ],

@@ -296,3 +296,21 @@ def test_captured_graphs_are_token_identical_to_eager_on_cuda() -> None:
         graphs = FusedDecoder(base, fixed_shapes=True)
         for _ in range(2):  # the second decode replays the captured graph on loaded buffers
             assert [ids(a) for a in graphs.decode(queries(base), SETTINGS)] == [ids(a) for a in eager]
+
+
+def test_no_stop_id_ends_an_answer_before_min_new_tokens(tiny_llama: BaseModel) -> None:
+    query = queries(tiny_llama)[0]
+    free = FusedDecoder(tiny_llama).decode([query], SETTINGS)[0]
+    stops = frozenset({ids(free)[3]})
+
+    settings = DecodeSettings(max_new_tokens=20, min_new_tokens=10, stop_ids=stops)
+    longer = FusedDecoder(tiny_llama).decode([query], settings)[0]
+
+    assert ids(longer)[:3] == ids(free)[:3]
+    assert not stops & set(ids(longer)[:10])
+    assert longer.usage.completion_tokens > 10
+
+
+def test_min_new_tokens_beyond_the_budget_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="between 0 and max_new_tokens"):
+        DecodeSettings(max_new_tokens=4, min_new_tokens=5)

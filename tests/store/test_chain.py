@@ -28,6 +28,7 @@ def hash_of(**changes) -> str:
         "number": 1,
         "kind": "update",
         "restores": None,
+        "forgets": None,
         "text_sha256": sha256_of("x"),
         "created_at": MOMENT,
         "metadata_json": "{}",
@@ -39,6 +40,8 @@ def test_the_chain_hash_is_the_sha256_of_the_documented_bytes():
     written = b"plume-log-1\n" + b"0" * 64 + b"\n1\nupdate\n\n" + hashlib.sha256(b"x").hexdigest().encode()
     written += b"\n2026-01-02T03:04:05.000060Z\n{}"
     assert hash_of() == hashlib.sha256(written).hexdigest()
+    undo = written.replace(b"\n1\nupdate\n\n", b"\n7\nforget\n3\n")
+    assert hash_of(number=7, kind="forget", forgets=3) == hashlib.sha256(undo).hexdigest()
 
 
 def test_every_field_changes_the_hash_and_the_time_zone_does_not():
@@ -46,7 +49,10 @@ def test_every_field_changes_the_hash_and_the_time_zone_does_not():
         {"parent_hash": "1" * 64},
         {"number": 2},
         {"kind": "rollback"},
-        {"restores": 1},
+        {"kind": "rollback", "restores": 1},
+        {"kind": "rollback", "restores": 2},
+        {"kind": "forget", "forgets": 1},
+        {"kind": "forget", "forgets": 2},
         {"text_sha256": sha256_of("y")},
         {"created_at": MOMENT + timedelta(microseconds=1)},
         {"metadata_json": '{"a":1}'},

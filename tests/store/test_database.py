@@ -27,7 +27,7 @@ def test_opening_an_empty_database_makes_the_schema_and_safe_settings(database: 
             for name in ("journal_mode", "foreign_keys", "synchronous", "busy_timeout")
         }
     assert pragmas == {"journal_mode": "wal", "foreign_keys": 1, "synchronous": 2, "busy_timeout": 30_000}
-    assert database.revision() == "0001"
+    assert database.revision() == "0002"
 
 
 def test_a_database_in_memory_is_shared_by_threads():

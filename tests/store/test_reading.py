@@ -43,7 +43,7 @@ def tamper(tmp_path: Path, *statements: str) -> None:
         "DELETE FROM versions",
         "INSERT OR REPLACE INTO versions SELECT * FROM versions WHERE number = 2",
         "REPLACE INTO versions SELECT memory_id, 99, kind, 'new', text_sha256, restores, metadata_json, created_at, "
-        "idempotency_key, parent_hash, chain_hash FROM versions WHERE number = 3",
+        "idempotency_key, parent_hash, chain_hash, forgets FROM versions WHERE number = 3",
         "UPDATE OR REPLACE versions SET number = 3 WHERE number = 2",
         "DELETE FROM memories WHERE name = 'alice'",
     ],
@@ -120,5 +120,5 @@ def fill(log: Log, database: Database, count: int, *, rollback_every: int | None
     with database.write() as connection:
         for i in range(count):
             undo = rollback_every and i % rollback_every == 1
-            entry = ("rollback", "", 1) if undo else ("update", f"This is update number {i}. " * 5, None)
+            entry = ("rollback", "", 1, None) if undo else ("update", f"This is update number {i}. " * 5, None, None)
             log._append_row(connection, "alice", _Entry(*entry, None, None, None), "{}", create=True)

@@ -37,6 +37,34 @@ def test_a_corrected_answer_carries_the_outdated_one(writer: ItemWriter, tiny_ll
     assert item.affected
 
 
+def test_a_statement_says_where_its_answer_stands(tiny_llama: BaseModel) -> None:
+    writer = ItemWriter(tiny_llama.chat, END, span_tokens=10, statements=True)
+    ask = Ask("Where does Alice live?", "Rome", affected=True, stale="Bern", reply="Alice lives in Rome.")
+
+    item = writer.answer(ask)
+
+    assert item.answer is not None
+    start, end = item.answer
+    assert read(tiny_llama, item.target_ids) == "Alice lives in Rome.<|im_end|>"
+    assert read(tiny_llama, item.target_ids[start:end]) == " Rome", "white space belongs to the word behind it"
+    assert read(tiny_llama, item.stale_ids) == "Alice lives in Bern.<|im_end|>"
+
+
+@pytest.mark.parametrize("reply", [None, "It is not said."])
+def test_without_a_statement_that_holds_it_the_answer_stands_alone(tiny_llama: BaseModel, reply: str | None) -> None:
+    writer = ItemWriter(tiny_llama.chat, END, span_tokens=10, statements=True)
+    item = writer.answer(Ask("Where?", "Rome", reply=reply))
+
+    assert read(tiny_llama, item.target_ids) == "Rome<|im_end|>"
+    assert item.answer is None
+
+
+def test_statements_are_left_out_where_they_are_switched_off(writer: ItemWriter, tiny_llama: BaseModel) -> None:
+    item = writer.answer(Ask("Where?", "Rome", reply="Alice lives in Rome."))
+
+    assert read(tiny_llama, item.target_ids) == "Rome<|im_end|>"
+
+
 def test_retelling_is_cut_after_its_span_and_ends_where_it_fits(writer: ItemWriter, tiny_llama: BaseModel) -> None:
     long, short = (writer.reconstruction(text, random.Random(0)) for text in (TEXT, "Hi Bo.\n"))
 

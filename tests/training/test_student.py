@@ -56,3 +56,17 @@ def test_means_and_exactness_are_by_exchange() -> None:
     assert exact_items(logits, packed).tolist() == [False, True, True]
     means = item_means(torch.tensor([1.0, 2, 6, 4, 8, 5]), packed)
     assert means.tolist() == [3.0, 6.0, 5.0]
+
+
+def test_words_around_an_answer_count_for_less_and_not_for_exactness() -> None:
+    rows = ((Item((40,), (90, 91, 92, 2), "answer", answer=(1, 3)), Item((50,), (60, 2), "answer")),)
+    packed = pack(rows, [1], device=CPU, dtype=torch.float32)
+    assert packed.in_answer.tolist() == [False, True, True, False, True, True]
+    logits = torch.full((6, 100), -5.0)
+    logits[torch.arange(6), packed.targets] = 5.0
+    logits[0, 3] = logits[3, 3] = 9.0  # the words before and behind the answer are another's
+
+    assert exact_items(logits, packed).tolist() == [True, True]
+    means = item_means(torch.tensor([10.0, 1, 3, 10, 4, 8]), packed, lead=0.5)
+    torch.testing.assert_close(means, torch.tensor([14 / 3, 6.0]))
+    torch.testing.assert_close(item_means(torch.ones(6), packed, lead=0.0), torch.ones(2))

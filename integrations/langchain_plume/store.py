@@ -1,0 +1,258 @@
+"""PlumeStore: LangGraph's long-term store, whose searchable items are also in a memory's weights.
+
+    store = PlumeStore(memory, url="sqlite:///plume.db")
+    agent = create_agent(memory.as_chat_model(), tools, store=store)
+
+get, list_namespaces and search without a query read a journal of exact items (`journal.py`). A put with
+`index` other than False also appends an update to the memory; a delete, or a put of another text under the
+same key, forgets the version that held the old one, so the weights forget with the journal. A search with
+a query is answered by the memory's router: no embedding model, no vector index.
+
+What everything in one memory tells its model is shared by every namespace of that memory: search keeps
+namespaces apart, `ask` does not. Where namespaces belong to different people, give each a memory:
+
+    pool = MemoryPool("sqlite:///plume.db")
+    store = PlumeStore(lambda namespace: pool.memory(namespace[1]), url="sqlite:///plume.db", name="agents")
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from langgraph.store.base import (
+    BaseStore,
+    GetOp,
+    Item,
+    ListNamespacesOp,
+    MatchCondition,
+    Op,
+    PutOp,
+    Result,
+    SearchItem,
+    SearchOp,
+)
+
+from langchain_plume.items import checked_value, matches, rendered
+from langchain_plume.journal import Journal, Namespace, PendingText, Reader, StoredItem, Write
+from plume_memory.errors import InvalidInput, MemoryClosed
+from plume_memory.store.checks import check_text
+
+if TYPE_CHECKING:
+    from plume_memory.memory import ParametricMemory
+
+MemoryOf = Callable[[Namespace], "ParametricMemory"]
+"""Names the memory of a namespace; must name the same one for as long as the store lives."""
+
+_ALL_UNITS = 2**31 - 1
+
+
+class PlumeStore(BaseStore):
+    """A LangGraph store on a parametric memory. Threads and processes may share one.
+
+    Writing is in two steps: the items and what the memories must be told, in one transaction; then
+    telling the memories. An error between them is raised, and nothing is lost: the next call that
+    writes or searches, in this process or another, finishes the second step, each text exactly once.
+
+    Factors are derived by the next answer, not by the put. Nothing expires: a TTL is refused. A text that a
+    memory was made to forget, or rolled back beyond, past the store stays in the journal and has no score.
+    """
+
+    supports_ttl = False
+
+    def __init__(self, memory: "ParametricMemory | MemoryOf", *, url: str, name: str | None = None) -> None:
+        """Take the memory and name the journal; the database is opened when it is first used.
+
+        Args:
+            memory: the memory of every namespace, or a function that names each namespace's. Closing
+                it is the caller's affair.
+            url: SQLAlchemy URL of the journal: the memory's own database, or another.
+            name: of the store within that database; by default the memory's name.
+
+        Raises:
+            InvalidInput: a bad name or URL, or a function without a name.
+        """
+        if callable(memory):
+            if name is None:
+                raise InvalidInput("A store with a memory per namespace needs a name: PlumeStore(..., name='agents').")
+            self._memory_of: MemoryOf = memory
+        else:
+            single, name = memory, name or memory.name
+            self._memory_of = lambda namespace: single
+        self._journal = Journal(url, name)
+        self._settling = threading.Lock()
+        self._closing = threading.Lock()
+        self._is_closed = False
+        self._in_order = ThreadPoolExecutor(1, thread_name_prefix="plume-store")
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """Run operations: the reads see the store as it was before the writes; of two writes of a key the last wins.
+
+        Raises:
+            InvalidInput: an operation that cannot be done; then none of the batch's writes is.
+            SchemaError: the database belongs to another release.
+            StoreUnavailable: a database did not answer. Items written before that are kept.
+        """
+        listed = list(ops)
+        writes = {(op.namespace, op.key): self._write(op) for op in listed if isinstance(op, PutOp)}
+        if any(isinstance(op, SearchOp) and op.query for op in listed):
+            self.settle()
+        with self._journal.read() as reader:
+            results = [self._read(op, reader) for op in listed]
+        if writes:
+            self._journal.apply(list(writes.values()))
+            self.settle()
+        return results
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """`batch` in a thread of the store's own: calls that run at once happen in the order they were made.
+
+        Raises:
+            MemoryClosed: the store was closed.
+        """
+        with self._closing:
+            if self._is_closed:
+                raise MemoryClosed("The store was closed; make another PlumeStore.")
+            begun = asyncio.get_running_loop().run_in_executor(self._in_order, self.batch, list(ops))
+        return await begun
+
+    def settle(self) -> None:
+        """Tell the memories what the journal holds and they do not know yet. `batch` does this by itself.
+
+        Raises:
+            InvalidInput: a namespace has another memory than the one its text was written to.
+            StoreUnavailable: a database did not answer.
+        """
+        with self._settling:  # one thread is enough: the others find nothing left to do
+            for text in self._journal.pending():
+                self._tell(text)
+
+    def close(self) -> None:
+        """Finish what async calls began and release the journal; the memories stay open. Twice is allowed."""
+        with self._closing:
+            self._is_closed = True
+        self._in_order.shutdown()
+        self._journal.close()
+
+    def __enter__(self) -> "PlumeStore":
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _value: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # --- writing --------------------------------------------------------------------------------
+
+    def _write(self, op: PutOp) -> Write:
+        namespace, key = _checked_namespace(op.namespace), check_text(op.key, what="An item's key")
+        if op.ttl is not None:
+            raise InvalidInput(f"PlumeStore does not expire items; put {key!r} without ttl, got ttl={op.ttl!r}.")
+        if op.value is None:
+            return Write(namespace, key, None)
+        value = checked_value(op.value)
+        text = rendered(value, op.index)
+        if text is None:
+            return Write(namespace, key, value)
+        # What the memory would refuse must be refused here: behind the journal it would block every later write.
+        return Write(namespace, key, value, memory=self._memory_of(namespace).name, text=check_text(text))
+
+    def _tell(self, text: PendingText) -> None:
+        memory = self._memory_of(text.namespace)
+        if memory.name != text.memory:
+            raise InvalidInput(
+                f"Item {text.key!r} of {text.namespace} was written to memory {text.memory!r}, and the store's "
+                f"function now names {memory.name!r} for that namespace; let it name {text.memory!r} again."
+            )
+        # Also for a text that is to go: the key answers with its version, whether or not a process that stopped
+        # half-way had written it or noted its number. What is written this late is forgotten at once.
+        version = memory.update(
+            text.text,
+            idempotency_key=f"store:{text.token}",
+            metadata={"namespace": list(text.namespace), "key": text.key},
+            derive=False,
+        )
+        if text.wanted:
+            self._journal.written(text, version.number)
+            return
+        with suppress(InvalidInput):  # it no longer holds: someone else forgot it, or rolled back beyond it
+            memory.forget(version.number, idempotency_key=f"store:{text.token}:forget")
+        self._journal.forgotten(text)
+
+    # --- reading --------------------------------------------------------------------------------
+
+    def _read(self, op: Op, reader: Reader) -> Result:
+        if isinstance(op, PutOp):
+            return None
+        if isinstance(op, GetOp):
+            found = reader.item(_checked_namespace(op.namespace), check_text(op.key, what="An item's key"))
+            return None if found is None else Item(**_fields(found))
+        if isinstance(op, ListNamespacesOp):
+            return _listed(reader.namespaces(), op)
+        if isinstance(op, SearchOp):
+            return self._searched(op, reader)
+        raise InvalidInput(f"A store does Get, Put, Search and ListNamespaces; got {type(op).__name__}.")
+
+    def _searched(self, op: SearchOp, reader: Reader) -> list[SearchItem]:
+        prefix = _checked_namespace(op.namespace_prefix)
+        items = [item for item in reader.items(prefix) if matches(item.value, op.filter or {})]
+        scores: dict[tuple[Namespace, str], float] = {}
+        if op.query:
+            scores = self._scores(op.query, items)
+            # Sorting is stable: the newest of equals first, what the router does not know last and as it was.
+            routed = [item for item in items if (item.namespace, item.key) in scores]
+            routed.sort(key=lambda item: item.updated_at, reverse=True)
+            routed.sort(key=lambda item: scores[item.namespace, item.key], reverse=True)
+            items = routed + [item for item in items if (item.namespace, item.key) not in scores]
+        page = items[_page(op.offset, op.limit)]
+        return [SearchItem(**_fields(item), score=scores.get((item.namespace, item.key))) for item in page]
+
+    def _scores(self, query: str, items: list[StoredItem]) -> dict[tuple[Namespace, str], float]:
+        """Return the best score of the units of each item's version, for the items that are held in a memory."""
+        by_memory: dict[str, list[StoredItem]] = {}
+        for item in items:
+            if item.memory is not None and item.version is not None:
+                by_memory.setdefault(item.memory, []).append(item)
+        scores: dict[tuple[Namespace, str], float] = {}
+        for held in by_memory.values():
+            best: dict[int, float] = {}
+            for routed in self._memory_of(held[0].namespace).route(query, k=_ALL_UNITS):
+                best[routed.unit.version] = max(routed.score, best.get(routed.unit.version, 0.0))
+            scores.update({(i.namespace, i.key): best[i.version] for i in held if i.version in best})
+        return scores
+
+
+def _listed(namespaces: list[Namespace], op: ListNamespacesOp) -> list[Namespace]:
+    if op.max_depth is not None and op.max_depth < 1:
+        raise InvalidInput(f"max_depth must be at least 1, got {op.max_depth}.")
+    found = [own for own in namespaces if all(_fits(own, condition) for condition in op.match_conditions or ())]
+    return sorted({own[: op.max_depth] for own in found})[_page(op.offset, op.limit)]
+
+
+def _fits(namespace: Namespace, condition: MatchCondition) -> bool:
+    path = condition.path
+    if condition.match_type not in ("prefix", "suffix"):
+        raise InvalidInput(f"A namespace matches by prefix or suffix; got {condition.match_type!r}.")
+    if len(path) > len(namespace):
+        return False
+    part = namespace[: len(path)] if condition.match_type == "prefix" else namespace[len(namespace) - len(path) :]
+    return all(wanted in ("*", label) for wanted, label in zip(path, part, strict=True))
+
+
+def _page(offset: int, limit: int) -> slice:
+    if offset < 0 or limit < 0:
+        raise InvalidInput(f"offset and limit must be at least 0, got offset={offset}, limit={limit}.")
+    return slice(offset, offset + limit)
+
+
+def _fields(item: StoredItem) -> dict[str, Any]:
+    return {name: getattr(item, name) for name in ("namespace", "key", "value", "created_at", "updated_at")}
+
+
+def _checked_namespace(namespace: Any) -> Namespace:
+    if not isinstance(namespace, tuple) or not all(isinstance(label, str) for label in namespace):
+        raise InvalidInput(f"A namespace is a tuple of texts; got {namespace!r}.")
+    return namespace

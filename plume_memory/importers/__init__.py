@@ -1,0 +1,1 @@
+"""Brings memories over from other products."""

@@ -1,0 +1,225 @@
+"""Imports a mem0 export: each of its memories becomes an update, in the order they were created.
+
+Reads what mem0's `Memory.get_all()` and `search()` return, written to a file as JSON: `{"results": [...]}`, a
+bare list, or one memory per line (JSONL). Each is `{"id", "memory", "user_id", "created_at", "updated_at",
+"metadata", …}`. Loads no model; knows no mem0.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from json import JSONDecodeError
+from pathlib import Path
+from typing import Any, NoReturn
+
+from plume_memory.errors import InvalidInput
+from plume_memory.memory import DEFAULT_URL, ParametricMemory
+from plume_memory.pool import MemoryPool
+from plume_memory.records import Version
+from plume_memory.store.chain import canonical_json
+from plume_memory.store.checks import MAX_NAME, check_name, check_text
+
+_LONGEST_ID = MAX_NAME // 2
+"""An idempotency key holds the id and a time."""
+_UNKNOWN_TIME = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Something of the file that was not imported."""
+
+    where: str
+    """`line 3` of JSONL, `entry 3` of a list; counted from 1."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mem0Import:
+    """What an import did."""
+
+    written: int
+    """Updates appended."""
+    unchanged: int
+    """Entries that an earlier import, or an earlier line, had brought already, in this state or a later one."""
+    replaced: int
+    """Of the updates appended: those whose older text, from an earlier import, was forgotten."""
+    memories: tuple[str, ...]
+    """Names of the memories the file speaks of, sorted."""
+    left_out: tuple[LeftOut, ...]
+    """In the order of the file."""
+
+
+def import_mem0(path: str | Path, *, url: str = DEFAULT_URL, memory: str | None = None) -> Mem0Import:
+    """Append a mem0 export to the memories of a database, oldest first; run twice, it writes nothing twice.
+
+    The whole file is checked before anything is written. An entry is known by its id and the time of its last
+    change: when mem0 has changed its text since an earlier import, the older text is forgotten and the new one
+    appended. What the memory has forgotten since stays forgotten. What mem0 deleted is not noticed. All
+    fields but the text and the score are kept in the version's metadata, under "mem0". Entries without a
+    time come first, as they stand; times without a zone are UTC. Factors are derived by the next answer.
+
+    Args:
+        path: The export, UTF-8.
+        url: SQLAlchemy URL of the memories' database.
+        memory: Name of the one memory for everything; by default one per `user_id`.
+
+    Raises:
+        InvalidInput: If the file cannot be read, is not JSON, or an entry is malformed: names the line, or
+            the entry's number.
+        IdempotencyConflict: If two entries of one id and one time have different texts.
+        StoreUnavailable: If the database cannot be written; what was appended stays, and a repeated
+            import goes on from there.
+    """
+    if memory is not None:
+        check_name(memory)
+    entries: list[_Entry] = []
+    left_out: list[LeftOut] = []
+    for where, found in _entries(Path(path).expanduser()):
+        checked = _checked(found, where, memory)
+        if isinstance(checked, LeftOut):
+            left_out.append(checked)
+        else:
+            entries.append(checked)
+    entries.sort(key=lambda entry: (entry.created_at, entry.changed_at))  # stable: equal times stay as they stand
+    counts = _Counts()
+    names = sorted({entry.owner for entry in entries})
+    with MemoryPool(url) as pool:
+        for name in names:
+            _append(pool.memory(name), [entry for entry in entries if entry.owner == name], counts)
+    return Mem0Import(counts.written, counts.unchanged, counts.replaced, tuple(names), tuple(left_out))
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    id: str
+    owner: str
+    text: str
+    created_at: datetime
+    changed_at: datetime
+    key: str
+    """Idempotency key: the same for the same state of the same mem0 memory."""
+    metadata: dict[str, Any]
+
+
+@dataclass(slots=True)
+class _Counts:
+    written: int = 0
+    unchanged: int = 0
+    replaced: int = 0
+
+
+def _append(memory: ParametricMemory, entries: list[_Entry], counts: _Counts) -> None:
+    log = {version.idempotency_key: version for version in memory.history()}
+    holds = {transition.version for transition in memory.text_at().transitions}
+    held = {_mem0_id(version): version for version in log.values() if version.number in holds}
+    for entry in entries:
+        known, older = log.get(entry.key), held.get(entry.id)
+        is_known = known is not None and known.text == entry.text
+        if is_known or (older is not None and (older.text == entry.text or entry.changed_at < _changed_at(older))):
+            counts.unchanged += 1
+            continue
+        if older is not None:  # first, so that an import that stops in between finds the new text still missing
+            memory.forget(older.number, reason="changed in mem0", idempotency_key=f"{entry.key}:was")
+            counts.replaced += 1
+        version = memory.update(entry.text, idempotency_key=entry.key, metadata=entry.metadata, derive=False)
+        log[entry.key] = held[entry.id] = version
+        counts.written += 1
+
+
+def _mem0_id(version: Version) -> str | None:
+    own = version.metadata.get("mem0")
+    return own.get("id") if isinstance(own, dict) else None
+
+
+def _changed_at(version: Version) -> datetime:
+    own = version.metadata["mem0"]
+    where = f"version {version.number}"
+    return _moment(own, "updated_at", where) or _moment(own, "created_at", where) or _UNKNOWN_TIME
+
+
+def _checked(found: Any, where: str, memory: str | None) -> _Entry | LeftOut:
+    if not isinstance(found, dict):
+        raise InvalidInput(f"{where}: a memory is an object with id and memory; got {type(found).__name__}.")
+    mem0_id, text, owner = found.get("id"), found.get("memory"), memory or found.get("user_id")
+    if not isinstance(mem0_id, str) or not 0 < len(mem0_id) <= _LONGEST_ID:
+        raise InvalidInput(f"{where}: `id` must be a text of 1 to {_LONGEST_ID} characters; got {mem0_id!r}.")
+    if not isinstance(text, str):
+        raise InvalidInput(f"{where}: `memory` must be a text; got {type(text).__name__}. Is this a mem0 export?")
+    if not text.strip():
+        return LeftOut(where, f"{mem0_id}: its text is empty")
+    if owner is None:
+        return LeftOut(where, f"{mem0_id}: it has no user_id; import it with memory=...")
+    created_at, updated_at = (_moment(found, name, where) for name in ("created_at", "updated_at"))
+    changed_at = updated_at or created_at
+    key = f"mem0:{mem0_id}" + (f"@{changed_at.astimezone(UTC).isoformat()}" if changed_at else "")
+    metadata = {"mem0": {name: value for name, value in found.items() if name not in ("memory", "score")}}
+    try:
+        check_name(owner, what="user_id")
+        check_name(key, what="id")
+        check_text(text, what="memory")
+        canonical_json(metadata)
+    except InvalidInput as err:
+        raise InvalidInput(f"{where}: {err}") from err
+    return _Entry(
+        mem0_id, owner, text, created_at or _UNKNOWN_TIME, changed_at or _UNKNOWN_TIME, key=key, metadata=metadata
+    )
+
+
+def _moment(found: dict[str, Any], name: str, where: str) -> datetime | None:
+    written = found.get(name)
+    if written is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(written)
+    except (TypeError, ValueError) as err:
+        raise InvalidInput(f"{where}: `{name}` must be an ISO 8601 time; got {written!r}.") from err
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _entries(path: Path) -> Iterator[tuple[str, Any]]:
+    """Yield where each entry stands, and the entry."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as err:
+        raise InvalidInput(f"Cannot read {path}: {err}") from err
+    lines = text.split("\n")  # not splitlines: JSON may hold U+2028 as it is
+    if _is_jsonl(path, lines):
+        for number, line in enumerate(lines, start=1):
+            if line.strip():
+                yield f"{path.name}, line {number}", _parsed(line, path, first_line=number)
+        return
+    whole = _parsed(text, path, first_line=1)
+    listed = whole.get("results") if isinstance(whole, dict) else whole
+    if not isinstance(listed, list):
+        raise InvalidInput(
+            f"{path.name} is no mem0 export: it must hold a list, an object with the list `results`, or one object "
+            f"per line; got {type(whole).__name__}."
+        )
+    yield from ((f"{path.name}, entry {number}", entry) for number, entry in enumerate(listed, start=1))
+
+
+def _is_jsonl(path: Path, lines: list[str]) -> bool:
+    """Tell one memory per line from one document: by the file's name, else by a first line that is a whole memory."""
+    if path.suffix.lower() in (".jsonl", ".ndjson"):
+        return True
+    try:
+        first = json.loads(next((line for line in lines if line.strip()), ""))
+    except (ValueError, RecursionError):  # said by `_parsed`, which names the line
+        return False
+    return isinstance(first, dict) and "memory" in first
+
+
+def _parsed(text: str, path: Path, *, first_line: int) -> Any:
+    try:
+        return json.loads(text, parse_constant=_refused)
+    except JSONDecodeError as err:
+        raise InvalidInput(f"{path.name}, line {first_line + err.lineno - 1}: not JSON: {err.msg}.") from err
+    except ValueError as err:
+        raise InvalidInput(f"{path.name}, line {first_line}: {err}") from err
+    except RecursionError as err:
+        raise InvalidInput(f"{path.name}, line {first_line}: nested too deeply.") from err
+
+
+def _refused(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON number.")

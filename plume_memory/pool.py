@@ -1,0 +1,141 @@
+"""MemoryPool: the memories of many owners, on one engine and one database connection.
+
+An agent that serves many users needs one model in memory, not one per user. Memories are opened when
+they are first asked for and forgotten by the pool, oldest first, when more than `keep` are open; what
+they hold is in the log, so an owner who comes back loses nothing.
+"""
+
+import threading
+from collections import OrderedDict
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from plume_memory.config import MethodSettings
+from plume_memory.errors import InvalidInput, MemoryClosed, MemoryExists
+from plume_memory.memory import DEFAULT_MODEL, DEFAULT_URL, ParametricMemory, default_artifacts
+from plume_memory.store.artifacts import ArtifactStore
+from plume_memory.store.database import Database
+from plume_memory.store.log import Log
+
+if TYPE_CHECKING:  # torch is imported when an answer is first asked for
+    from plume_memory.engine import Engine, Progress
+
+KEPT_OPEN = 256
+
+
+class MemoryPool:
+    """Opens memories by their owner's name. Safe to share between threads; a context manager.
+
+    with MemoryPool("sqlite:///plume.db") as pool:
+        pool.memory("alice").update("Alice moved to Zurich.")
+        pool.memory("bob").ask("Where does Bob live?")
+    """
+
+    def __init__(
+        self,
+        url: str = DEFAULT_URL,
+        *,
+        model: str = DEFAULT_MODEL,
+        hypernetwork: str = "auto",
+        engine: "Engine | None" = None,
+        settings: MethodSettings | None = None,
+        artifacts: str | None = None,
+        keep: int = KEPT_OPEN,
+        progress: "Progress | None" = None,
+    ) -> None:
+        """Take the parts; the database is opened by the first memory, the model by the first answer.
+
+        Args:
+            url: SQLAlchemy URL of the log.
+            model: see `Engine.load`; not used when an engine is given.
+            hypernetwork: see `Engine.load`; not used when an engine is given.
+            engine: one that exists already.
+            settings: the method's settings; not together with `engine`, which has its own.
+            artifacts: folder or fsspec URL for derived bytes; beside the database when not given.
+            keep: memories kept open.
+            progress: called during long work.
+
+        Raises:
+            InvalidInput: `settings` together with `engine`, or `keep` below 1.
+        """
+        if engine is not None and settings is not None:
+            raise InvalidInput("Pass the settings to the engine: Engine.load(settings=...); an engine has its own.")
+        if keep < 1:
+            raise InvalidInput(f"A pool keeps at least one memory open; got keep={keep}.")
+        self._url, self._keep = url, keep
+        self._model, self._hypernetwork, self._settings, self._progress = model, hypernetwork, settings, progress
+        self._artifacts = ArtifactStore(artifacts or default_artifacts(url))
+        self._engine = engine
+        self._database: Database | None = None
+        self._open: OrderedDict[str, ParametricMemory] = OrderedDict()
+        self._lock = threading.Lock()
+        self._loading = threading.Lock()
+        self._closed = False
+
+    def memory(self, owner: str) -> ParametricMemory:
+        """Return the owner's memory, making it when there is none. Closing it is the pool's affair.
+
+        Raises:
+            InvalidInput: a bad name or URL.
+            SchemaError: the database belongs to another release.
+            StoreUnavailable: the database cannot be opened.
+            MemoryClosed: the pool was closed.
+        """
+        with self._lock:
+            if self._closed:
+                raise MemoryClosed("The pool was closed; make another MemoryPool.")
+            if owner in self._open:
+                self._open.move_to_end(owner)
+                return self._open[owner]
+            if self._database is None:
+                self._database = Database(self._url)
+            log = Log(self._database)
+            if not log.exists(owner):
+                with suppress(MemoryExists):  # another process made it in between
+                    log.create(owner)
+            opened = ParametricMemory(
+                owner, database=self._database, artifacts=self._artifacts, engine=lambda: self.engine
+            )
+            self._open[owner] = opened
+            while len(self._open) > self._keep:
+                self._open.popitem(last=False)
+            return opened
+
+    def names(self) -> list[str]:
+        """Return the names of all memories in the database, sorted by code point."""
+        with self._lock:
+            if self._database is None:
+                self._database = Database(self._url)
+            database = self._database
+        return Log(database).names()
+
+    @property
+    def engine(self) -> "Engine":
+        """The engine of all memories, loaded the first time it is needed."""
+        with self._loading:
+            if self._engine is None:
+                from plume_memory.engine import Engine  # noqa: PLC0415 — torch: seconds, and only when asked
+
+                self._engine = Engine.load(
+                    self._model, hypernetwork=self._hypernetwork, settings=self._settings, progress=self._progress
+                )
+            return self._engine
+
+    def close(self) -> None:
+        """Release the database and the memories; answers that are being decoded finish. Twice is allowed."""
+        with self._lock:
+            self._closed = True
+            for opened in self._open.values():
+                opened.close()
+            self._open.clear()
+            if self._database is not None:
+                self._database.close()
+
+    def __enter__(self) -> "MemoryPool":
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _value: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,70 @@
+"""MemoryPool: many owners, one engine, one database."""
+
+from pathlib import Path
+
+import pytest
+
+from plume_memory.errors import InvalidInput, MemoryClosed
+from plume_memory.pool import MemoryPool
+from plume_memory.testing import tiny_engine
+
+ENGINE = tiny_engine()
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'log.db'}"
+
+
+def test_owners_have_memories_of_their_own_on_one_engine(url: str) -> None:
+    with MemoryPool(url, engine=ENGINE) as pool:
+        pool.memory("alice").update("Alice lives in Bern.", derive=False)
+        pool.memory("bob").update("Bob lives in Oslo.", derive=False)
+
+        assert pool.memory("alice").text_at().text == "Alice lives in Bern."
+        assert pool.memory("bob").text_at().text == "Bob lives in Oslo."
+        assert pool.memory("alice").engine is pool.memory("bob").engine is ENGINE
+        assert pool.memory("alice") is pool.memory("alice")
+        assert pool.names() == ["alice", "bob"]
+
+
+def test_an_owner_who_was_let_go_finds_everything_again(url: str) -> None:
+    with MemoryPool(url, engine=ENGINE, keep=1) as pool:
+        first = pool.memory("alice")
+        first.update("Alice lives in Bern.", derive=False)
+        pool.memory("bob")
+
+        again = pool.memory("alice")
+        assert again is not first
+        assert again.text_at().text == "Alice lives in Bern."
+        first.update("Alice lives in Zurich.", derive=False)
+        assert again.version == 2, "an object held elsewhere goes on working on the same log"
+
+
+def test_another_pool_reads_what_the_first_wrote(url: str) -> None:
+    with MemoryPool(url, engine=ENGINE) as pool:
+        pool.memory("alice").update("Alice lives in Bern.", derive=False)
+    with MemoryPool(url, engine=ENGINE) as pool:
+        assert pool.names() == ["alice"]
+        assert pool.memory("alice").version == 1
+
+
+def test_a_closed_pool_says_so_and_closes_its_memories(url: str) -> None:
+    pool = MemoryPool(url, engine=ENGINE)
+    memory = pool.memory("alice")
+    pool.close()
+    pool.close()
+
+    with pytest.raises(MemoryClosed, match="another MemoryPool"):
+        pool.memory("alice")
+    with pytest.raises(MemoryClosed):
+        memory.update("Alice lives in Bern.")
+
+
+def test_settings_that_contradict_each_other_are_refused(url: str) -> None:
+    with pytest.raises(InvalidInput, match="an engine has its own"):
+        MemoryPool(url, engine=ENGINE, settings=ENGINE.settings)
+    with pytest.raises(InvalidInput, match="keep=0"):
+        MemoryPool(url, keep=0)
+    with pytest.raises(InvalidInput), MemoryPool(url, engine=ENGINE) as pool:
+        pool.memory("")
