@@ -8,13 +8,13 @@ the log can be deleted and is built again.
 import asyncio
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from plume_memory.config import MethodSettings
 from plume_memory.errors import InvalidInput, MemoryClosed, MemoryExists, MemoryNotFound, MissingExtra
@@ -31,9 +31,8 @@ if TYPE_CHECKING:  # torch is imported when a model is first needed, not when a 
 
     from plume_memory.derived import DerivedCache
     from plume_memory.engine import Engine, Progress
-    from plume_memory.model.grammar import Grammar
     from plume_memory.model.prompt import Message
-    from plume_memory.snapshot import AnswerChunk, Snapshot
+    from plume_memory.snapshot import AnswerChunk, AskOptions, DecodeOptions, Snapshot
 
 DEFAULT_URL = "sqlite:///plume.db"
 DEFAULT_MODEL = "smollm2-135m"
@@ -283,69 +282,19 @@ class ParametricMemory:
             number = self._log.head_number(self.name)
         return self._snapshot(number)
 
-    def ask(
-        self,
-        question: "str | Sequence[Message]",
-        *,
-        max_new_tokens: int | None = None,
-        min_new_tokens: int = 0,
-        stop: Sequence[str] = (),
-        top_candidates: int = 0,
-        grammar: "Grammar | None" = None,
-        tools: Sequence[Mapping[str, Any]] | None = None,
-    ) -> Answer:
+    def ask(self, question: "str | Sequence[Message]", **options: "Unpack[AskOptions]") -> Answer:
         """Answer from the newest version. See `Snapshot.ask`."""
-        return self.at().ask(
-            question,
-            max_new_tokens=max_new_tokens,
-            min_new_tokens=min_new_tokens,
-            stop=stop,
-            top_candidates=top_candidates,
-            grammar=grammar,
-            tools=tools,
-        )
+        return self.at().ask(question, **options)
 
-    def ask_many(
-        self,
-        questions: Sequence[str],
-        *,
-        max_new_tokens: int | None = None,
-        min_new_tokens: int = 0,
-        stop: Sequence[str] = (),
-        top_candidates: int = 0,
-        grammar: "Grammar | None" = None,
-    ) -> list[Answer]:
+    def ask_many(self, questions: Sequence[str], **options: "Unpack[DecodeOptions]") -> list[Answer]:
         """Answer several questions from one version in one batch. See `Snapshot.ask`."""
-        return self.at().ask_many(
-            questions,
-            max_new_tokens=max_new_tokens,
-            min_new_tokens=min_new_tokens,
-            stop=stop,
-            top_candidates=top_candidates,
-            grammar=grammar,
-        )
+        return self.at().ask_many(questions, **options)
 
     def stream(
-        self,
-        question: "str | Sequence[Message]",
-        *,
-        max_new_tokens: int | None = None,
-        min_new_tokens: int = 0,
-        stop: Sequence[str] = (),
-        top_candidates: int = 0,
-        grammar: "Grammar | None" = None,
-        tools: Sequence[Mapping[str, Any]] | None = None,
+        self, question: "str | Sequence[Message]", **options: "Unpack[AskOptions]"
     ) -> "Generator[AnswerChunk, None, None]":
         """Answer piece by piece from the version that is newest now. See `Snapshot.stream`."""
-        return self.at().stream(
-            question,
-            max_new_tokens=max_new_tokens,
-            min_new_tokens=min_new_tokens,
-            stop=stop,
-            top_candidates=top_candidates,
-            grammar=grammar,
-            tools=tools,
-        )
+        return self.at().stream(question, **options)
 
     def route(self, query: str, *, k: int = 1) -> list[ScoredUnit]:
         """Score the units of the newest version for a query. See `Snapshot.route`."""
@@ -450,7 +399,7 @@ class ParametricMemory:
         """`update` in a thread."""
         return await asyncio.to_thread(self.update, text, **options)
 
-    async def aask(self, question: "str | Sequence[Message]", **options: Any) -> Answer:
+    async def aask(self, question: "str | Sequence[Message]", **options: "Unpack[AskOptions]") -> Answer:
         """`ask` in a thread."""
         return await asyncio.to_thread(self.ask, question, **options)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from plume_memory.engine import Cache, Engine
 from plume_memory.errors import InvalidInput
@@ -33,6 +33,22 @@ class AnswerChunk:
     text: str
     answer: Answer | None = None
     """The whole answer, on the last chunk only."""
+
+
+class DecodeOptions(TypedDict, total=False):
+    """How answers are decoded; see `Snapshot.ask`."""
+
+    max_new_tokens: int | None
+    min_new_tokens: int
+    stop: Sequence[str]
+    top_candidates: int
+    grammar: Grammar | None
+
+
+class AskOptions(DecodeOptions, total=False):
+    """The same, for one question."""
+
+    tools: Sequence[Mapping[str, Any]] | None
 
 
 class Snapshot:
