@@ -16,8 +16,8 @@ class User:
     user_id: str
 
 
-with MemoryPool("sqlite:///agent.db", hypernetwork="shipped") as pool:
-    memory = PlumeMemoryMiddleware(pool)  # reads before each model call, writes the user's words after each run
+pool = MemoryPool("sqlite:///agent.db", hypernetwork="shipped")
+with pool, PlumeMemoryMiddleware(pool) as memory:  # reads at each model call, writes the user's words after the run
     agent = create_agent(
         ChatPlume(max_tokens=24), middleware=[memory], context_schema=User, checkpointer=InMemorySaver()
     )

@@ -251,6 +251,12 @@ class ParametricMemory:
             return self._engine
 
     @property
+    def loaded_engine(self) -> "Engine | None":
+        """The engine if it is there already; None while nothing has needed it."""
+        with self._lock:
+            return None if callable(self._engine) else self._engine
+
+    @property
     def version(self) -> int:
         """Number of the newest version; 0 before the first update."""
         self._check_open()

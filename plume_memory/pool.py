@@ -70,6 +70,7 @@ class MemoryPool:
         self._database: Database | None = None
         self._open: OrderedDict[str, ParametricMemory] = OrderedDict()
         self._lock = threading.Lock()
+        self._opening = threading.Lock()
         self._loading = threading.Lock()
         self._closed = False
 
@@ -83,32 +84,33 @@ class MemoryPool:
             MemoryClosed: the pool was closed.
         """
         with self._lock:
-            if self._closed:
-                raise MemoryClosed("The pool was closed; make another MemoryPool.")
             if owner in self._open:
                 self._open.move_to_end(owner)
                 return self._open[owner]
-            if self._database is None:
-                self._database = Database(self._url)
-            log = Log(self._database)
-            if not log.exists(owner):
-                with suppress(MemoryExists):  # another process made it in between
-                    log.create(owner)
-            opened = ParametricMemory(
-                owner, database=self._database, artifacts=self._artifacts, engine=lambda: self.engine
-            )
-            self._open[owner] = opened
+        # outside the lock: one owner's slow database must not stop the others
+        database = self._opened()
+        log = Log(database)
+        if not log.exists(owner):
+            with suppress(MemoryExists):  # another thread or process made it in between
+                log.create(owner)
+        made = ParametricMemory(owner, database=database, artifacts=self._artifacts, engine=lambda: self.engine)
+        with self._lock:
+            opened = self._open.setdefault(owner, made)
             while len(self._open) > self._keep:
                 self._open.popitem(last=False)
-            return opened
+        return opened
 
     def names(self) -> list[str]:
         """Return the names of all memories in the database, sorted by code point."""
-        with self._lock:
+        return Log(self._opened()).names()
+
+    def _opened(self) -> Database:
+        with self._opening:
+            if self._closed:
+                raise MemoryClosed("The pool was closed; make another MemoryPool.")
             if self._database is None:
                 self._database = Database(self._url)
-            database = self._database
-        return Log(database).names()
+            return self._database
 
     @property
     def engine(self) -> "Engine":
@@ -124,13 +126,14 @@ class MemoryPool:
 
     def close(self) -> None:
         """Release the database and the memories; answers that are being decoded finish. Twice is allowed."""
-        with self._lock:
+        with self._opening:
             self._closed = True
+        with self._lock:
             for opened in self._open.values():
                 opened.close()
             self._open.clear()
-            if self._database is not None:
-                self._database.close()
+        if self._database is not None:
+            self._database.close()
 
     def __enter__(self) -> "MemoryPool":
         return self

@@ -42,3 +42,57 @@ def test_the_langchain_example_answers_and_streams(smollm2: object, tmp_path: Pa
     assert "Maren Holt" in out
     assert "'total_tokens'" in out
     assert "1911" in out.splitlines()[-1]
+
+
+def example(name: str, folder: Path) -> list[str]:
+    return run((ROOT / "examples" / f"{name}.py").read_text(encoding="utf-8"), folder).splitlines()
+
+
+@pytest.mark.model
+def test_the_agent_keeps_users_apart_and_remembers_across_threads(smollm2: object, tmp_path: Path) -> None:
+    lines = example("agent_memory", tmp_path)
+
+    answers = dict(zip(lines[:8:2], lines[1:8:2], strict=True))
+    asked = "tuesday: What is the badge code of Mira Holm?"
+    assert "4471" in answers[f"alice, {asked}"]
+    assert "9035" in answers[f"bob, {asked}"]
+    assert lines[8:] == [
+        "alice ['The badge code of Mira Holm is 4471.']",
+        "bob ['The badge code of Mira Holm is 9035.']",
+    ]
+
+
+@pytest.mark.model
+def test_the_graphs_store_is_searched_answered_and_forgets_what_was_replaced(smollm2: object, tmp_path: Path) -> None:
+    lines = example("langgraph_store", tmp_path)
+
+    assert lines[0].endswith("kiln-node20: kiln-node20 is backed up at 23:40.")
+    assert "wren-db37" in lines[1]
+    assert "23:40" in lines[2]
+    assert lines[3] == "['update 1', 'update 2', 'forget 1', 'update 4']"
+
+
+@pytest.mark.model
+def test_the_stream_comes_with_a_trace_of_every_token(smollm2: object, tmp_path: Path) -> None:
+    lines = example("streaming_trace", tmp_path)
+
+    assert "Maren Holt" in lines[0]
+    assert lines[1].startswith("version 1, evidence: The Quillon Bridge")
+    assert len(lines) > 5
+    assert "<|im_end|>" in lines[-1]
+
+
+@pytest.mark.model
+def test_a_mem0_export_is_imported_once_and_answered(smollm2: object, tmp_path: Path) -> None:
+    lines = example("migrate_from_mem0", tmp_path)
+
+    assert lines[0] == "written 2, unchanged 0, memories ('alice',), left out ()"
+    assert lines[1] == "written 0, unchanged 2, memories ('alice',), left out ()"
+    assert "Zurich" in lines[2]
+    assert lines[3].endswith("version 3: Alice moved to Zurich.")
+
+
+def test_the_docs_show_the_examples_as_they_are() -> None:
+    page = (ROOT / "docs" / "langchain.md").read_text(encoding="utf-8")
+    for name in ("agent_memory", "langgraph_store", "streaming_trace", "migrate_from_mem0"):
+        assert (ROOT / "examples" / f"{name}.py").read_text(encoding="utf-8").strip() in page, name

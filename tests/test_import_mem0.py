@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from plume_memory.errors import IdempotencyConflict, InvalidInput
+from plume_memory.errors import IdempotencyConflict, InvalidInput, StoreUnavailable
 from plume_memory.importers.mem0 import LeftOut, import_mem0
 from plume_memory.memory import ParametricMemory
 
@@ -98,6 +98,62 @@ def test_a_text_changed_in_mem0_replaces_the_one_imported_and_an_older_export_do
     assert texts(url, "alice") == ["Alice lives in Basel."]
 
 
+def test_a_text_without_a_time_that_changed_in_mem0_replaces_the_one_imported(tmp_path: Path, url: str) -> None:
+    undated = entry("x", "Alice lives in Bern.", 1, created_at=None)
+    changed = written(tmp_path, [undated | {"memory": "Alice lives in Basel."}], "changed.json")
+    import_mem0(written(tmp_path, [undated]), url=url)
+
+    second = import_mem0(changed, url=url)
+    third = import_mem0(changed, url=url)
+
+    assert (second.written, second.replaced) == (1, 1)
+    assert (third.written, third.replaced, third.unchanged) == (0, 0, 1)
+    assert texts(url, "alice") == ["Alice lives in Basel."]
+
+
+def test_an_import_that_fails_or_stops_half_way_loses_no_fact_and_the_next_one_finishes_it(
+    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refusing(*args: Any, **options: Any) -> Any:
+        raise StoreUnavailable("locked")
+
+    import_mem0(written(tmp_path, [LIVES]), url=url)
+    changed = LIVES | {"memory": "Alice lives in Basel.", "updated_at": "2025-04-01T00:00:00+00:00"}
+    path = written(tmp_path, [changed])
+    for method, held in (("update", ["Alice lives in Bern."]), ("forget", [LIVES["memory"], changed["memory"]])):
+        with monkeypatch.context() as patch:
+            patch.setattr(ParametricMemory, method, refusing)
+            with pytest.raises(StoreUnavailable):
+                import_mem0(path, url=url)
+        assert texts(url, "alice") == held
+
+    report = import_mem0(path, url=url)
+
+    assert (report.written, report.replaced, report.unchanged) == (0, 1, 1)
+    assert texts(url, "alice") == ["Alice lives in Basel."]
+
+
+def test_a_change_that_was_rolled_back_stays_rolled_back(tmp_path: Path, url: str) -> None:
+    import_mem0(written(tmp_path, [LIVES]), url=url)
+    path = written(tmp_path, [LIVES | {"memory": "Alice lives in Basel.", "updated_at": "2025-04-01T00:00:00+00:00"}])
+    import_mem0(path, url=url)
+    with ParametricMemory.open("alice", url=url) as memory:
+        memory.rollback(to=1)
+
+    report = import_mem0(path, url=url)
+
+    assert (report.written, report.replaced, report.unchanged) == (0, 0, 1)
+    assert texts(url, "alice") == ["Alice lives in Bern."]
+
+
+def test_a_text_comes_when_it_was_last_changed_not_when_its_entry_was_created(tmp_path: Path, url: str) -> None:
+    rewritten = entry("r", "Alice moved to Basel in June.", 1, updated_at="2025-06-01T00:00:00+00:00")
+
+    import_mem0(written(tmp_path, [rewritten, MOVED]), url=url)
+
+    assert texts(url, "alice") == ["Alice moved to Zurich.", "Alice moved to Basel in June."]
+
+
 def test_a_state_older_than_the_imported_one_is_not_imported(tmp_path: Path, url: str) -> None:
     changed = LIVES | {"memory": "Alice lives in Basel.", "updated_at": "2025-04-01T00:00:00+00:00"}
     import_mem0(written(tmp_path, [changed]), url=url)
@@ -150,6 +206,7 @@ def test_entries_without_a_time_come_first_as_they_stand(tmp_path: Path, url: st
 
 
 GOOD = json.dumps(LIVES)
+UNDATED = entry("x", "Fact x.", 1, created_at=None)
 
 
 @pytest.mark.parametrize(
@@ -161,11 +218,15 @@ GOOD = json.dumps(LIVES)
         (f'{GOOD}\n{{"id": "b", "memory": "x", "user_id": "u", "n": NaN}}', "e.jsonl", "line 2: NaN"),
         (f"{GOOD}\n{json.dumps(MOVED | {'created_at': 'yesterday'})}", "e.jsonl", "line 2: `created_at`"),
         (f"{GOOD}\n{json.dumps(MOVED | {'created_at': 17})}", "e.jsonl", "line 2: `created_at`"),
+        ([LIVES, MOVED | {"updated_at": "0001-01-01T00:00:00+14:00"}], "e.json", "entry 2: `updated_at`"),
         ([LIVES, MOVED | {"id": 7}], "e.json", "entry 2: `id`"),
         ([LIVES, MOVED | {"memory": None}], "e.json", "entry 2: `memory`"),
         ([LIVES, MOVED | {"memory": "a\x00b"}], "e.json", "entry 2: memory cannot be stored"),
         ([LIVES, MOVED | {"user_id": 12}], "e.json", "entry 2: user_id must be"),
         ([LIVES, MOVED | {"metadata": "INF"}], "e.json", "entry 2: metadata is not JSON"),
+        ([LIVES, MOVED, LIVES | {"memory": "x"}], "e.json", "entry 3: 'a' has another text in e.json, entry 1"),
+        ([UNDATED, UNDATED | {"memory": "x"}], "e.json", "entry 2: 'x' has another text"),
+        ([LIVES, UNDATED | {"memory": "\ud800"}], "e.json", "entry 2: memory cannot be stored"),
         ("[" * 100_000, "e.json", "line 1: nested too deeply"),
         ({"memories": []}, "e.json", "is no mem0 export"),
         ("7", "e.json", "is no mem0 export"),
@@ -192,7 +253,7 @@ def test_a_file_that_cannot_be_read_is_refused_by_its_path(tmp_path: Path, url: 
         import_mem0(tmp_path / "latin.json", url=url)
 
 
-def test_two_texts_for_one_state_are_a_conflict(tmp_path: Path, url: str) -> None:
+def test_another_text_for_a_state_that_the_memory_has_already_is_a_conflict(tmp_path: Path, url: str) -> None:
     with ParametricMemory.open("alice", url=url) as memory:
         memory.update("Something else.", idempotency_key="mem0:a@2025-03-02T14:12:33.123456+00:00", derive=False)
 

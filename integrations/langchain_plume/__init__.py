@@ -7,6 +7,8 @@ name below imports its module when it is first used, so that one costs nothing t
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from plume_memory.errors import MissingExtra
+
 if TYPE_CHECKING:
     from langchain_plume.chat_model import ChatPlume
     from langchain_plume.middleware import PlumeMemoryMiddleware
@@ -41,4 +43,9 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    try:
+        return getattr(import_module(_HOMES[name]), name)
+    except ModuleNotFoundError as err:
+        if (err.name or "").partition(".")[0] not in ("langchain", "langgraph"):
+            raise
+        raise MissingExtra(f"{name} needs {err.name}: pip install 'plume-memory[langchain]'.") from err

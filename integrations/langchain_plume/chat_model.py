@@ -6,24 +6,23 @@ trace, tool calls) is on the last chunk only. Construction loads nothing and imp
 """
 
 import threading
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.callbacks import CallbackManagerForLLMRun
 from langchain_core.language_models import LanguageModelInput, ModelProfile
 from langchain_core.language_models.base import LangSmithParams
 from langchain_core.language_models.chat_models import BaseChatModel, generate_from_stream
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolCallChunk
-from langchain_core.messages.ai import UsageMetadata
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import ConfigDict, Field, PrivateAttr, SecretStr, field_validator
 
-from langchain_plume.messages import conversation
+from langchain_plume.messages import conversation, last_chunk
 from langchain_plume.structured import Method, Schema, structured
 from langchain_plume.tool_calls import AnswerForm, CallReader, checked_choice
 from plume_memory.errors import InvalidInput
@@ -31,7 +30,6 @@ from plume_memory.errors import InvalidInput
 if TYPE_CHECKING:
     from plume_memory.engine import Engine
     from plume_memory.memory import ParametricMemory
-    from plume_memory.records import Answer
     from plume_memory.snapshot import Snapshot
 
 _CALL_OPTIONS = {
@@ -91,6 +89,9 @@ class ChatPlume(BaseChatModel):
     """Stream inside `invoke` too, for the callbacks' sake."""
     top_candidates: int = Field(default=0, ge=0)
     """Candidates of both streams kept per token in the trace."""
+    trace: bool = True
+    """Whether `response_metadata["plume"]["trace"]` holds every token's divergence and weight. An agent with a
+    checkpointer stores it with each message: False keeps that small."""
     max_string_chars: int = Field(default=512, ge=1)
     """Longest string of a structured answer or a tool call whose schema sets no `maxLength`: a small
     model may otherwise never close one."""
@@ -102,6 +103,16 @@ class ChatPlume(BaseChatModel):
     """Accepted and not used: a local model has none."""
 
     _shared: _SharedEngine = PrivateAttr(default_factory=_SharedEngine)
+
+    @field_validator("memory")
+    @classmethod
+    def _is_memory(cls, memory: Any) -> Any:
+        if memory is not None and not hasattr(memory, "at"):
+            raise InvalidInput(
+                f"`memory` is a ParametricMemory; got a {type(memory).__name__}. Of a MemoryPool take "
+                "pool.memory('owner'), or let PlumeMemoryMiddleware choose."
+            )
+        return memory
 
     @field_validator("temperature")
     @classmethod
@@ -122,7 +133,9 @@ class ChatPlume(BaseChatModel):
 
     def with_memory(self, memory: "ParametricMemory | None") -> "ChatPlume":
         """Return a copy that answers from another memory; it loads nothing."""
-        return self.model_copy(update={"memory": memory})
+        copy = self.model_copy(update={"memory": memory})
+        copy.profile = copy._resolve_model_profile()  # the other memory's engine may be of another model
+        return copy
 
     def get_token_ids(self, text: str) -> list[int]:
         """Ids of a text by the model's own tokenizer."""
@@ -163,11 +176,17 @@ class ChatPlume(BaseChatModel):
                 "memory": memory.name,
                 "version": memory.version,
                 "head": memory.head_hash,
-                "engine": memory.engine.fingerprint,
+                "engine": self._engine_key(memory),
             }
-        own = ("max_tokens", "min_tokens", "top_candidates", "max_string_chars")
+        own = ("max_tokens", "min_tokens", "top_candidates", "trace", "max_string_chars")
         # Not under "stop": LangChain puts the stop texts of the call there, over what it finds.
         return {**answers_by, "stop_sequences": self.stop, **{name: getattr(self, name) for name in own}}
+
+    def _engine_key(self, memory: "ParametricMemory") -> str:
+        # LangChain asks on the event loop, where weights must not be loaded. What was answered before they were
+        # is kept under a key that never comes again.
+        loaded = memory.loaded_engine
+        return loaded.fingerprint if loaded is not None else f"not loaded, {uuid.uuid4()}"
 
     def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:
         own = self.model_name if self.memory is None else f"plume/{self.memory.name}"
@@ -198,7 +217,11 @@ class ChatPlume(BaseChatModel):
             reasoning_output=False,
             temperature=False,
         )
-        if self.memory is None:
+        loaded = self.memory.loaded_engine if self.memory is not None else None
+        if loaded is not None:
+            profile["name"] = loaded.base.name
+            profile["max_input_tokens"] = loaded.base.context_window
+        elif self.memory is None:
             profile["name"] = self.model_name
             if self.model_name in _CONTEXT_WINDOWS:
                 profile["max_input_tokens"] = _CONTEXT_WINDOWS[self.model_name]
@@ -289,7 +312,7 @@ class ChatPlume(BaseChatModel):
                     message = AIMessageChunk(content=text)
                 else:
                     rest, calls = reader.finish() if reader else ("", [])
-                    message = _last_chunk(text + rest, calls, piece.answer, model_name)
+                    message = last_chunk(text + rest, calls, piece.answer, model_name, trace=self.trace)
                 chunk = ChatGenerationChunk(message=message)
                 if run_manager:
                     run_manager.on_llm_new_token(message.text, chunk=chunk)
@@ -306,30 +329,3 @@ class ChatPlume(BaseChatModel):
         limits = Limits(string_chars=self.max_string_chars)
         tools = options.get("tools") or []
         return AnswerForm.of(tools, options.get("tool_choice"), options.get("response_format"), limits)
-
-
-def _last_chunk(text: str, calls: list[ToolCallChunk], answer: "Answer", model_name: str) -> AIMessageChunk:
-    evidence = answer.evidence
-    plume = {
-        "memory": answer.memory or None,
-        "version": answer.version if answer.memory else None,
-        "evidence": None if evidence is None else asdict(evidence),
-        "trace": [asdict(token) for token in answer.trace],
-    }
-    called = any(call["name"] for call in calls)
-    return AIMessageChunk(
-        content=text,
-        tool_call_chunks=calls,
-        chunk_position="last",
-        response_metadata={
-            "model_name": model_name,
-            "model_provider": "plume",
-            "finish_reason": "tool_calls" if called else answer.finish_reason,
-            "plume": plume,
-        },
-        usage_metadata=UsageMetadata(
-            input_tokens=answer.usage.prompt_tokens,
-            output_tokens=answer.usage.completion_tokens,
-            total_tokens=answer.usage.total_tokens,
-        ),
-    )

@@ -11,6 +11,9 @@ A text goes through these states; `PlumeStore.settle` takes the steps, each of w
     unwanted             to be forgotten by its memory         (a delete, or another text under the same key)
     no row               forgotten
 
+A text that is put again is the same text, unless its memory no longer holds that version (`Write.lost`): then it
+becomes another text, to be written anew.
+
 An item and the state of its text change in one transaction, so a crash at any point leaves either the old
 item or the new one, and a list of what the memory has yet to be told.
 """
@@ -98,6 +101,8 @@ class Write:
     """Name of the memory that is told the text; None where there is no text."""
     text: str | None = None
     """What the memory is told; None keeps the item in the journal alone."""
+    lost: int | None = None
+    """The version that held this very text of this item until its memory was made to forget it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,8 +226,12 @@ class Journal:
 
     def _write_text(self, connection: sa.Connection, write: Write) -> None:
         here = sa.and_(_at(_TextRow, self._store, write.namespace, write.key), _TextRow.wanted.is_(True))
-        now = connection.execute(sa.select(_TextRow.text, _TextRow.memory).where(here)).first()
-        if now is not None and (now.text, now.memory) == (write.text, write.memory):
+        now = connection.execute(sa.select(_TextRow.text, _TextRow.memory, _TextRow.version).where(here)).first()
+        if (
+            now is not None
+            and (now.text, now.memory) == (write.text, write.memory)
+            and (write.lost is None or now.version != write.lost)  # another process has had it told again meanwhile
+        ):
             return  # the memory is told already, or about to be: writing it again would say nothing new
         connection.execute(sa.update(_TextRow).where(here).values(wanted=False))
         if write.text is not None:
@@ -291,6 +300,12 @@ class Reader:
         query = _ITEMS.where(_at(_ItemRow, self._store, namespace, key))
         row = self._connection.execute(query).mappings().first()
         return None if row is None else _to_item(row)
+
+    def version_of(self, write: Write) -> int | None:
+        """Return the version made of a write's text, if the item has that text now and its memory was told."""
+        here = sa.and_(_at(_TextRow, self._store, write.namespace, write.key), _TextRow.wanted.is_(True))
+        same = sa.and_(here, _TextRow.text == write.text, _TextRow.memory == write.memory)
+        return self._connection.execute(sa.select(_TextRow.version).where(same)).scalar()
 
     def items(self, prefix: Namespace) -> list[StoredItem]:
         """Return the items of a namespace and of those below it, in the order they were created."""

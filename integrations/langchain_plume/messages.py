@@ -1,14 +1,26 @@
-"""LangChain messages to the turns that plume_memory reads. It knows no tools' schemas and no decoding."""
+"""LangChain messages to the turns that plume_memory reads, and its answers to messages. Knows no tools' schemas."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage, merge_message_runs
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolCallChunk,
+    ToolMessage,
+    merge_message_runs,
+)
+from langchain_core.messages.ai import UsageMetadata
 
 from plume_memory.errors import InvalidInput
 
 if TYPE_CHECKING:
     from plume_memory.model.tool_turns import Message, ToolCall
+    from plume_memory.records import Answer
 
 _ROLES = {
     "human": "user",
@@ -32,7 +44,14 @@ def conversation(messages: Sequence[BaseMessage]) -> "list[Message]":
     Raises:
         InvalidInput: a message of another role, or content that is not text.
     """
-    return [_turn(message) for message in merge_message_runs(list(messages))]
+    return [_turn(message) for message in merge_message_runs([_as_told(message) for message in messages])]
+
+
+def _as_told(message: BaseMessage) -> BaseMessage:
+    """A summary that LangChain puts in the user's mouth becomes a system message: it is no question to route by."""
+    if isinstance(message, HumanMessage) and message.additional_kwargs.get("lc_source") == "summarization":
+        return SystemMessage(message.content)
+    return message
 
 
 def _turn(message: BaseMessage) -> "Message":
@@ -68,3 +87,34 @@ def _calls(message: AIMessage) -> "list[ToolCall]":
         {"id": call["id"] or "", "type": "function", "function": {"name": call["name"], "arguments": call["args"]}}
         for call in message.tool_calls
     ]
+
+
+def last_chunk(
+    text: str, calls: list[ToolCallChunk], answer: "Answer", model_name: str, *, trace: bool
+) -> AIMessageChunk:
+    """Return the chunk that ends an answer, with everything that must not be merged over chunks."""
+    evidence = answer.evidence
+    plume: dict[str, Any] = {
+        "memory": answer.memory or None,
+        "version": answer.version if answer.memory else None,
+        "evidence": None if evidence is None else asdict(evidence),
+    }
+    if trace:
+        plume["trace"] = [asdict(token) for token in answer.trace]
+    called = any(call["name"] for call in calls)
+    return AIMessageChunk(
+        content=text,
+        tool_call_chunks=calls,
+        chunk_position="last",
+        response_metadata={
+            "model_name": model_name,
+            "model_provider": "plume",
+            "finish_reason": "tool_calls" if called else answer.finish_reason,
+            "plume": plume,
+        },
+        usage_metadata=UsageMetadata(
+            input_tokens=answer.usage.prompt_tokens,
+            output_tokens=answer.usage.completion_tokens,
+            total_tokens=answer.usage.total_tokens,
+        ),
+    )

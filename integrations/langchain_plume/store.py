@@ -20,6 +20,7 @@ import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +39,7 @@ from langgraph.store.base import (
 
 from langchain_plume.items import checked_value, matches, rendered
 from langchain_plume.journal import Journal, Namespace, PendingText, Reader, StoredItem, Write
-from plume_memory.errors import InvalidInput, MemoryClosed
+from plume_memory.errors import InvalidInput, MemoryClosed, PlumeError
 from plume_memory.store.checks import check_text
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ class PlumeStore(BaseStore):
     writes or searches, in this process or another, finishes the second step, each text exactly once.
 
     Factors are derived by the next answer, not by the put. Nothing expires: a TTL is refused. A text that a
-    memory was made to forget, or rolled back beyond, past the store stays in the journal and has no score.
+    memory was made to forget, or rolled back beyond, past the store stays in the journal and has no score, until
+    it is put again: then the memory is told it anew.
     """
 
     supports_ttl = False
@@ -95,6 +97,7 @@ class PlumeStore(BaseStore):
             InvalidInput: an operation that cannot be done; then none of the batch's writes is.
             SchemaError: the database belongs to another release.
             StoreUnavailable: a database did not answer. Items written before that are kept.
+            PlumeError: a memory, also of another namespace, could not be told a text; see `settle`.
         """
         listed = list(ops)
         writes = {(op.namespace, op.key): self._write(op) for op in listed if isinstance(op, PutOp)}
@@ -102,8 +105,9 @@ class PlumeStore(BaseStore):
             self.settle()
         with self._journal.read() as reader:
             results = [self._read(op, reader) for op in listed]
-        if writes:
-            self._journal.apply(list(writes.values()))
+            told = [self._with_lost(write, reader) for write in writes.values()]
+        if told:
+            self._journal.apply(told)
             self.settle()
         return results
 
@@ -122,13 +126,25 @@ class PlumeStore(BaseStore):
     def settle(self) -> None:
         """Tell the memories what the journal holds and they do not know yet. `batch` does this by itself.
 
+        A memory that cannot be told holds up no other one. Its own texts wait for the next call, in their order;
+        the first error is raised at the end and names the item.
+
         Raises:
             InvalidInput: a namespace has another memory than the one its text was written to.
+            MemoryClosed: a memory was closed.
             StoreUnavailable: a database did not answer.
         """
+        failed: dict[str, PlumeError] = {}
         with self._settling:  # one thread is enough: the others find nothing left to do
             for text in self._journal.pending():
-                self._tell(text)
+                if text.memory in failed:
+                    continue
+                try:
+                    self._tell(text)
+                except PlumeError as err:
+                    failed[text.memory] = _with_item(err, text)
+        if failed:
+            raise next(iter(failed.values()))
 
     def close(self) -> None:
         """Finish what async calls began and release the journal; the memories stay open. Twice is allowed."""
@@ -160,12 +176,20 @@ class PlumeStore(BaseStore):
         # What the memory would refuse must be refused here: behind the journal it would block every later write.
         return Write(namespace, key, value, memory=self._memory_of(namespace).name, text=check_text(text))
 
+    def _with_lost(self, write: Write, reader: Reader) -> Write:
+        """Return the write with the version of its text, if its memory has been made to forget that one."""
+        version = None if write.text is None else reader.version_of(write)
+        if version is None:
+            return write
+        held = self._memory_of(write.namespace).text_at().transitions
+        return write if any(one.version == version for one in held) else replace(write, lost=version)
+
     def _tell(self, text: PendingText) -> None:
         memory = self._memory_of(text.namespace)
         if memory.name != text.memory:
             raise InvalidInput(
-                f"Item {text.key!r} of {text.namespace} was written to memory {text.memory!r}, and the store's "
-                f"function now names {memory.name!r} for that namespace; let it name {text.memory!r} again."
+                f"The text was written to it, and the store's function now names {memory.name!r} for that "
+                f"namespace; let it name {text.memory!r} again."
             )
         # Also for a text that is to go: the key answers with its version, whether or not a process that stopped
         # half-way had written it or noted its number. What is written this late is forgotten at once.
@@ -223,6 +247,12 @@ class PlumeStore(BaseStore):
                 best[routed.unit.version] = max(routed.score, best.get(routed.unit.version, 0.0))
             scores.update({(i.namespace, i.key): best[i.version] for i in held if i.version in best})
         return scores
+
+
+def _with_item(err: PlumeError, text: PendingText) -> PlumeError:
+    named = type(err)(f"Memory {text.memory!r} is not told item {text.key!r} of {text.namespace}: {err}")
+    named.__cause__ = err
+    return named
 
 
 def _listed(namespaces: list[Namespace], op: ListNamespacesOp) -> list[Namespace]:

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 Method = Literal["json_schema", "function_calling", "json_mode"]
 Schema = dict[str, Any] | type
 
+_SCHEMA_WORDS = {"type", "properties", "anyOf", "oneOf", "allOf", "$ref", "enum", "const"}
+"""One of these makes a dictionary a JSON schema rather than a function's description."""
+
 
 def structured(
     model: BaseChatModel, schema: Schema | None, *, method: Method, include_raw: bool, strict: bool | None
@@ -62,9 +65,14 @@ def response_format(schema: Schema | None, *, strict: bool | None = None) -> dic
 def _json_schema(schema: Schema) -> dict[str, Any]:
     if isinstance(schema, type) and issubclass(schema, BaseModel):
         return schema.model_json_schema()  # with its $defs: a recursive model stays one
-    if isinstance(schema, Mapping) and "type" in schema and "parameters" not in schema:
+    if isinstance(schema, Mapping) and "parameters" not in schema and set(schema) & _SCHEMA_WORDS:
         return dict(schema)
-    return convert_to_json_schema(schema)
+    try:
+        return convert_to_json_schema(schema)
+    except (ValueError, TypeError) as err:
+        raise InvalidInput(
+            f"A schema is a pydantic class, a TypedDict or a JSON schema; got {type(schema).__name__}: {err}"
+        ) from err
 
 
 def _nothing(_: Any) -> None:

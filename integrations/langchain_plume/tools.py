@@ -26,8 +26,8 @@ _SHOWN = 5
 """Updates named to an agent that must choose one."""
 
 
-def memory_tools(memory: "ParametricMemory") -> list[BaseTool]:
-    """Return the four tools for one memory."""
+def memory_tools(memory: "ParametricMemory | None") -> list[BaseTool]:
+    """Return the four tools for one memory; with None for PlumeMemoryMiddleware, which gives each call its own."""
     return [tool(memory=memory) for tool in (RememberTool, ForgetTool, RecallTool, HistoryTool)]
 
 
@@ -59,16 +59,25 @@ class HistoryInput(BaseModel):
     limit: int = Field(default=10, ge=1, description="Most entries to return; the newest are kept.")
 
 
-class _MemoryTool(BaseTool):
+class MemoryTool(BaseTool):
     """What the four tools share."""
 
-    memory: Any = Field(exclude=True, repr=False)
+    memory: Any = Field(default=None, exclude=True, repr=False)
     """A `ParametricMemory`. Out of repr: tracers store it."""
     handle_tool_error: bool | str | Callable[[ToolException], str] | None = True
     """The message of an error is the tool's answer; False raises ToolException instead."""
 
+    def _own_memory(self) -> "ParametricMemory":
+        if self.memory is None:
+            raise InvalidInput(
+                f"The tool {self.name} has no memory: pass memory=..., or let PlumeMemoryMiddleware(tools=True) "
+                "provide it."
+            )
+        memory: ParametricMemory = self.memory
+        return memory
 
-class RememberTool(_MemoryTool):
+
+class RememberTool(MemoryTool):
     """Appends an update. Its factors are derived by the next answer, not while the agent waits."""
 
     name: str = "remember"
@@ -79,16 +88,17 @@ class RememberTool(_MemoryTool):
     args_schema: type[BaseModel] = RememberInput
 
     def _run(self, text: str, run_manager: CallbackManagerForToolRun | None = None) -> str:
-        memory: ParametricMemory = self.memory
         with _as_tool_error():
+            memory = self._own_memory()
             newest = memory.text_at().transitions[-1:]
-            # A run that is resumed repeats its last call; what is newest already needs no second version.
+            # A resumed run repeats its last call: no second version, as long as nothing was written in between.
+            # Behind anything else the same text is a statement of its own: it may supersede what came between.
             if newest and newest[0].text == text:
                 return f"Already remembered as version {newest[0].version}."
             return f"Remembered as version {memory.update(text, derive=False).number}."
 
 
-class ForgetTool(_MemoryTool):
+class ForgetTool(MemoryTool):
     """Forgets one update. Words name it when it alone has all of them: a guess must not delete."""
 
     name: str = "forget"
@@ -104,8 +114,8 @@ class ForgetTool(_MemoryTool):
         text: str | None = None,
         run_manager: CallbackManagerForToolRun | None = None,
     ) -> str:
-        memory: ParametricMemory = self.memory
         with _as_tool_error():
+            memory = self._own_memory()
             if (version is None) == (text is None):
                 raise InvalidInput("Give forget a version, or a text, and not both.")
             number = version if version is not None else _named(memory, text or "").version
@@ -113,42 +123,44 @@ class ForgetTool(_MemoryTool):
             return f"Forgot version {number}; the memory is now at version {forgotten.number}."
 
 
-class RecallTool(_MemoryTool):
+class RecallTool(MemoryTool):
     """Returns written passages by the router's score; decodes nothing."""
 
     name: str = "recall"
     description: str = (
         "Look up passages in long-term memory, word for word as they were written, that bear on a query. Returns "
-        "JSON: each passage with its version and a score between 0 and 1; a later version supersedes an earlier one."
+        "JSON: each passage with its version and a score between 0 and 1; a later version supersedes an earlier one. "
+        "Passages that share no word with the query (letters a-z and digits count) are left out."
     )
     args_schema: type[BaseModel] = RecallInput
 
     def _run(self, query: str, k: int = 3, run_manager: CallbackManagerForToolRun | None = None) -> str:
-        memory: ParametricMemory = self.memory
         with _as_tool_error():
+            memory = self._own_memory()
             if not query.strip():
                 raise InvalidInput("Recall needs a query: say what the passages should be about.")
             snapshot = memory.at()
             passages = [
                 {"version": one.unit.version, "score": round(one.score, 3), "text": one.unit.text}
                 for one in snapshot.route(query, k=k)
+                if one.score > 0
             ]
             return _json({"memory_version": snapshot.version, "passages": passages})
 
 
-class HistoryTool(_MemoryTool):
+class HistoryTool(MemoryTool):
     """Returns the newest entries of the log."""
 
     name: str = "history"
     description: str = (
         "List what was written to long-term memory, forgotten and rolled back, oldest first. Returns JSON; `holds` "
-        "says whether an update's text still counts."
+        "says whether an update's text still counts, and a text that does not is left out."
     )
     args_schema: type[BaseModel] = HistoryInput
 
     def _run(self, limit: int = 10, run_manager: CallbackManagerForToolRun | None = None) -> str:
-        memory: ParametricMemory = self.memory
         with _as_tool_error():
+            memory = self._own_memory()
             held = {transition.version for transition in memory.text_at().transitions}
             return _json([_entry(version, held) for version in memory.history(limit=limit)])
 
@@ -191,7 +203,8 @@ def _entry(version: "Version", held: set[int]) -> dict[str, Any]:
         "written_at": version.created_at.isoformat(timespec="seconds"),
     }
     if version.kind == "update":
-        return {**entry, "text": version.text, "holds": version.number in held}
+        # A text that was taken back must not come back to the model through its prompt.
+        return {**entry, "holds": True, "text": version.text} if version.number in held else {**entry, "holds": False}
     return {**entry, **({"restores": version.restores} if version.restores else {"forgets": version.forgets})}
 
 

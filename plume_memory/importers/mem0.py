@@ -1,4 +1,4 @@
-"""Imports a mem0 export: each of its memories becomes an update, in the order they were created.
+"""Imports a mem0 export: each of its memories becomes an update, in the order they were last changed.
 
 Reads what mem0's `Memory.get_all()` and `search()` return, written to a file as JSON: `{"results": [...]}`, a
 bare list, or one memory per line (JSONL). Each is `{"id", "memory", "user_id", "created_at", "updated_at",
@@ -6,7 +6,8 @@ bare list, or one memory per line (JSONL). Each is `{"id", "memory", "user_id", 
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from json import JSONDecodeError
@@ -17,11 +18,11 @@ from plume_memory.errors import InvalidInput
 from plume_memory.memory import DEFAULT_URL, ParametricMemory
 from plume_memory.pool import MemoryPool
 from plume_memory.records import Version
-from plume_memory.store.chain import canonical_json
+from plume_memory.store.chain import canonical_json, sha256_of
 from plume_memory.store.checks import MAX_NAME, check_name, check_text
 
 _LONGEST_ID = MAX_NAME // 2
-"""An idempotency key holds the id and a time."""
+"""An idempotency key holds the id, and a time or a hash."""
 _UNKNOWN_TIME = datetime.min.replace(tzinfo=UTC)
 
 
@@ -43,7 +44,7 @@ class Mem0Import:
     unchanged: int
     """Entries that an earlier import, or an earlier line, had brought already, in this state or a later one."""
     replaced: int
-    """Of the updates appended: those whose older text, from an earlier import, was forgotten."""
+    """Older texts of an entry that the memory forgot for a newer one."""
     memories: tuple[str, ...]
     """Names of the memories the file speaks of, sorted."""
     left_out: tuple[LeftOut, ...]
@@ -53,11 +54,13 @@ class Mem0Import:
 def import_mem0(path: str | Path, *, url: str = DEFAULT_URL, memory: str | None = None) -> Mem0Import:
     """Append a mem0 export to the memories of a database, oldest first; run twice, it writes nothing twice.
 
-    The whole file is checked before anything is written. An entry is known by its id and the time of its last
-    change: when mem0 has changed its text since an earlier import, the older text is forgotten and the new one
-    appended. What the memory has forgotten since stays forgotten. What mem0 deleted is not noticed. All
-    fields but the text and the score are kept in the version's metadata, under "mem0". Entries without a
-    time come first, as they stand; times without a zone are UTC. Factors are derived by the next answer.
+    The whole file is checked before anything is written. Its order is that of the entries' last changes
+    (`updated_at`, else `created_at`); entries without a time come first, as they stand; times without a zone
+    are UTC. An entry is known by its id and the time of its last change, without a time by its id and text:
+    when mem0 has changed its text since an earlier import, the new one is appended and the older one then
+    forgotten. What the memory has forgotten since stays forgotten. Not noticed: what mem0 deleted, and an entry
+    without a time that returns to a text it had before. All fields but the text and the score are kept in the
+    version's metadata, under "mem0". Factors are derived by the next answer.
 
     Args:
         path: The export, UTF-8.
@@ -65,9 +68,9 @@ def import_mem0(path: str | Path, *, url: str = DEFAULT_URL, memory: str | None 
         memory: Name of the one memory for everything; by default one per `user_id`.
 
     Raises:
-        InvalidInput: If the file cannot be read, is not JSON, or an entry is malformed: names the line, or
-            the entry's number.
-        IdempotencyConflict: If two entries of one id and one time have different texts.
+        InvalidInput: If the file cannot be read, is not JSON, an entry is malformed, or two of one id and one
+            time have different texts: names the line, or the entry's number.
+        IdempotencyConflict: If the memory has another text for an entry's id and time; what was appended stays.
         StoreUnavailable: If the database cannot be written; what was appended stays, and a repeated
             import goes on from there.
     """
@@ -81,7 +84,8 @@ def import_mem0(path: str | Path, *, url: str = DEFAULT_URL, memory: str | None 
             left_out.append(checked)
         else:
             entries.append(checked)
-    entries.sort(key=lambda entry: (entry.created_at, entry.changed_at))  # stable: equal times stay as they stand
+    _check_one_text_each(entries)
+    entries.sort(key=lambda entry: entry.changed_at)  # stable: equal times stay as they stand
     counts = _Counts()
     names = sorted({entry.owner for entry in entries})
     with MemoryPool(url) as pool:
@@ -92,10 +96,10 @@ def import_mem0(path: str | Path, *, url: str = DEFAULT_URL, memory: str | None 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
+    where: str
     id: str
     owner: str
     text: str
-    created_at: datetime
     changed_at: datetime
     key: str
     """Idempotency key: the same for the same state of the same mem0 memory."""
@@ -112,19 +116,38 @@ class _Counts:
 def _append(memory: ParametricMemory, entries: list[_Entry], counts: _Counts) -> None:
     log = {version.idempotency_key: version for version in memory.history()}
     holds = {transition.version for transition in memory.text_at().transitions}
-    held = {_mem0_id(version): version for version in log.values() if version.number in holds}
+    held: dict[str | None, list[Version]] = {}
+    for version in log.values():
+        if version.number in holds:
+            held.setdefault(_mem0_id(version), []).append(version)
     for entry in entries:
-        known, older = log.get(entry.key), held.get(entry.id)
+        known, states = log.get(entry.key), held.setdefault(entry.id, [])
         is_known = known is not None and known.text == entry.text
-        if is_known or (older is not None and (older.text == entry.text or entry.changed_at < _changed_at(older))):
+        if is_known or (states and (states[-1].text == entry.text or entry.changed_at < _changed_at(states[-1]))):
             counts.unchanged += 1
-            continue
-        if older is not None:  # first, so that an import that stops in between finds the new text still missing
-            memory.forget(older.number, reason="changed in mem0", idempotency_key=f"{entry.key}:was")
-            counts.replaced += 1
-        version = memory.update(entry.text, idempotency_key=entry.key, metadata=entry.metadata, derive=False)
-        log[entry.key] = held[entry.id] = version
-        counts.written += 1
+        else:
+            version = memory.update(entry.text, idempotency_key=entry.key, metadata=entry.metadata, derive=False)
+            log[entry.key] = version
+            states.append(version)
+            counts.written += 1
+        # Last, so that an import that stops in between leaves a text too many, never one too few: the next
+        # import comes by here again.
+        for older in states[:-1]:
+            with suppress(InvalidInput):  # it no longer holds: another import was faster
+                memory.forget(older.number, reason="changed in mem0")
+                counts.replaced += 1
+        del states[:-1]
+
+
+def _check_one_text_each(entries: Iterable[_Entry]) -> None:
+    """Refuse two texts for one state of an entry: nothing says which of them is the newer."""
+    first: dict[tuple[str, str, datetime], _Entry] = {}
+    for entry in entries:
+        other = first.setdefault((entry.owner, entry.id, entry.changed_at), entry)
+        if other.text != entry.text:
+            raise InvalidInput(
+                f"{entry.where}: {entry.id!r} has another text in {other.where}, and the same time: remove one of them."
+            )
 
 
 def _mem0_id(version: Version) -> str | None:
@@ -133,9 +156,7 @@ def _mem0_id(version: Version) -> str | None:
 
 
 def _changed_at(version: Version) -> datetime:
-    own = version.metadata["mem0"]
-    where = f"version {version.number}"
-    return _moment(own, "updated_at", where) or _moment(own, "created_at", where) or _UNKNOWN_TIME
+    return _changed(version.metadata["mem0"], f"version {version.number}") or _UNKNOWN_TIME
 
 
 def _checked(found: Any, where: str, memory: str | None) -> _Entry | LeftOut:
@@ -150,20 +171,24 @@ def _checked(found: Any, where: str, memory: str | None) -> _Entry | LeftOut:
         return LeftOut(where, f"{mem0_id}: its text is empty")
     if owner is None:
         return LeftOut(where, f"{mem0_id}: it has no user_id; import it with memory=...")
-    created_at, updated_at = (_moment(found, name, where) for name in ("created_at", "updated_at"))
-    changed_at = updated_at or created_at
-    key = f"mem0:{mem0_id}" + (f"@{changed_at.astimezone(UTC).isoformat()}" if changed_at else "")
+    changed_at = _changed(found, where)
     metadata = {"mem0": {name: value for name, value in found.items() if name not in ("memory", "score")}}
     try:
         check_name(owner, what="user_id")
-        check_name(key, what="id")
         check_text(text, what="memory")
+        # Without a time the text alone tells a state of the entry from another.
+        key = f"mem0:{mem0_id}" + (f"@{changed_at.isoformat()}" if changed_at else f"#{sha256_of(text)[:16]}")
+        check_name(key, what="id")
         canonical_json(metadata)
     except InvalidInput as err:
         raise InvalidInput(f"{where}: {err}") from err
-    return _Entry(
-        mem0_id, owner, text, created_at or _UNKNOWN_TIME, changed_at or _UNKNOWN_TIME, key=key, metadata=metadata
-    )
+    return _Entry(where, mem0_id, owner, text, changed_at or _UNKNOWN_TIME, key=key, metadata=metadata)
+
+
+def _changed(found: dict[str, Any], where: str) -> datetime | None:
+    """Return the time of the last change, in UTC; None for an entry without one."""
+    created_at, updated_at = (_moment(found, name, where) for name in ("created_at", "updated_at"))
+    return updated_at or created_at
 
 
 def _moment(found: dict[str, Any], name: str, where: str) -> datetime | None:
@@ -172,9 +197,9 @@ def _moment(found: dict[str, Any], name: str, where: str) -> datetime | None:
         return None
     try:
         moment = datetime.fromisoformat(written)
-    except (TypeError, ValueError) as err:
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except (TypeError, ValueError, OverflowError) as err:
         raise InvalidInput(f"{where}: `{name}` must be an ISO 8601 time; got {written!r}.") from err
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _entries(path: Path) -> Iterator[tuple[str, Any]]:

@@ -4,12 +4,15 @@ import asyncio
 import gc
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from langchain_core.caches import InMemoryCache
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.globals import set_llm_cache
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, RemoveMessage, SystemMessage
 from langchain_plume import ChatPlume
@@ -20,6 +23,7 @@ from plume_memory import Engine, ParametricMemory
 from plume_memory.errors import InvalidInput
 from plume_memory.model.decode import Query
 from plume_memory.model.streams import GrowingRows, Row
+from plume_memory.pool import MemoryPool
 from plume_memory.testing import tiny_engine
 
 ENGINE = tiny_engine()
@@ -243,28 +247,36 @@ def test_max_tokens_of_a_call_and_of_the_constructor_cut_the_answer(memory: Para
 
 def test_answers_of_a_batch_beside_updates_belong_to_exactly_one_version_each(memory: ParametricMemory) -> None:
     model = memory.as_chat_model()
-    questions = [f"Question {i}?" for i in range(12)]
-    with ThreadPoolExecutor(1) as pool:
-        batch = pool.submit(model.batch, questions)
-        for city in ("Zurich", "Basel", "Geneva"):
-            memory.update(f"Alice lives in {city}.")
-        messages = batch.result()
+    cities = iter(("Zurich", "Basel", "Geneva"))
 
-    for question, message in zip(questions, messages, strict=True):
-        version = message.response_metadata["plume"]["version"]
+    class Updating(BaseCallbackHandler):
+        """Writes an update in the middle of the batch: when some of its answers begin."""
+
+        def on_chat_model_start(self, serialized: Any, messages: Any, **_: Any) -> None:
+            if messages[0][0].text.startswith("Now"):
+                memory.update(f"Alice lives in {next(cities)}.")
+
+    questions = [f"{'Now' if i % 4 == 2 else 'Question'} {i}?" for i in range(12)]
+    messages = model.batch(questions, {"callbacks": [Updating()], "max_concurrency": 3})
+
+    versions = [message.response_metadata["plume"]["version"] for message in messages]
+    for question, message, version in zip(questions, messages, versions, strict=True):
         assert message.content == memory.at(version=version).ask(question).text
+    assert memory.version == 4
+    assert len(set(versions)) > 1
 
 
 @pytest.mark.parametrize("end", ["close", "break"])
 def test_an_abandoned_stream_frees_everything(memory: ParametricMemory, end: str) -> None:
     model = memory.as_chat_model()
     expected = model.invoke("Where?").content
-    stream = model.stream("Where?")
-    next(stream)
     if end == "close":
+        stream = model.stream("Where?")
+        next(stream)
         stream.close()  # type: ignore[attr-defined]
     else:
-        del stream
+        for _ in model.stream("Where?"):
+            break
     gc.collect()
 
     assert not [kept for kept in gc.get_objects() if type(kept) is GrowingRows]
@@ -349,6 +361,44 @@ def test_what_changes_an_answer_changes_the_cache_key(memory: ParametricMemory) 
     assert not model.is_lc_serializable()
 
 
+async def test_an_async_call_loads_no_weights_on_the_event_loop(tmp_path: Path) -> None:
+    loaded_by: list[str] = []
+
+    def load() -> Any:
+        loaded_by.append(threading.current_thread().name)
+        return ENGINE
+
+    with MemoryPool(f"sqlite:///{tmp_path / 'log.db'}") as pool:
+        memory = pool.memory("alice")
+        memory._engine = load
+        model = memory.as_chat_model(max_tokens=2, min_tokens=1)
+        key = model._get_llm_string()
+        await model.ainvoke("Where?")
+        assert model._get_llm_string() != key, "what was answered before is kept under a key that never comes again"
+
+    assert len(loaded_by) == 1
+    assert loaded_by[0] != threading.main_thread().name
+
+
+def test_the_trace_can_be_left_out(memory: ParametricMemory) -> None:
+    plume = memory.as_chat_model(trace=False).invoke("Where?").response_metadata["plume"]
+    assert "trace" not in plume
+    assert plume["version"] == 1
+
+
+def test_a_pool_is_no_memory(tmp_path: Path) -> None:
+    with MemoryPool(f"sqlite:///{tmp_path / 'log.db'}") as pool, pytest.raises(ValidationError, match=r"pool\.memory"):
+        ChatPlume(memory=pool)
+
+
+def test_a_summary_in_the_users_mouth_is_not_what_is_routed(memory: ParametricMemory) -> None:
+    memory.update("Bob plays the cello.", derive=False)
+    summary = HumanMessage("So far Alice and Bern came up.", additional_kwargs={"lc_source": "summarization"})
+    message = memory.as_chat_model().invoke([summary, HumanMessage("Who plays the cello?")])
+
+    assert message.response_metadata["plume"]["evidence"]["unit"]["text"] == "Bob plays the cello."
+
+
 def test_the_profile_says_what_is_known_without_loading(memory: ParametricMemory) -> None:
     default, other = ChatPlume().profile, ChatPlume(model="org/other").profile
     assert default is not None
@@ -358,7 +408,11 @@ def test_the_profile_says_what_is_known_without_loading(memory: ParametricMemory
     assert default["structured_output"]
     assert default["tool_calling"]
     assert "max_input_tokens" not in other
-    assert memory.as_chat_model().profile == {k: v for k, v in other.items() if k != "name"}
+    bound = memory.as_chat_model().profile
+    assert bound is not None
+    assert (bound["name"], bound["max_input_tokens"]) == ("tiny-llama", 2048), "the memory's engine is there already"
+    rebound = ChatPlume(model="org/other").with_memory(memory).profile
+    assert rebound == bound
 
 
 def test_tracing_parameters_name_the_model_or_the_memory(memory: ParametricMemory) -> None:

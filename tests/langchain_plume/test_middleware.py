@@ -9,11 +9,13 @@ import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware
 from langchain_core.language_models.chat_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage, SystemMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_plume import ChatPlume
 from langchain_plume.middleware import PlumeMemoryMiddleware, corrections_in, everything_said
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
+from langgraph.types import Command, interrupt
 
 from plume_memory import ParametricMemory
 from plume_memory.errors import InvalidInput
@@ -108,10 +110,7 @@ def test_a_message_is_written_once_however_often_the_run_is_resumed(memory: Para
     agent.invoke(None, thread)
     assert memory.version == 1
 
-    middleware = PlumeMemoryMiddleware(memory)
-    state: Any = agent.get_state(thread).values
-    middleware.after_agent(state, None)  # type: ignore[arg-type]
-    assert memory.version == 1, "the same message again, by another instance: one update"
+    assert [v.text for v in memory.history()] == ["I live in Bern."]
 
 
 def test_a_thread_writes_only_what_is_new_in_each_turn(memory: ParametricMemory) -> None:
@@ -128,12 +127,116 @@ def test_a_thread_writes_only_what_is_new_in_each_turn(memory: ParametricMemory)
     assert [v.text for v in memory.history()] == ["I live in Bern.", "I moved to Zurich.", "My cat is Mistral."]
 
 
+def told(middleware: PlumeMemoryMiddleware, *messages: BaseMessage) -> None:
+    """A run's two hooks without a graph around them."""
+    state: Any = {"messages": list(messages)}
+    state |= middleware.before_agent(state, None)  # type: ignore[arg-type]
+    state["messages"].append(AIMessage("ok"))
+    assert middleware.after_agent(state, None) == {"plume_said": []}  # type: ignore[arg-type]
+
+
 def test_an_edited_message_is_a_new_update(memory: ParametricMemory) -> None:
     middleware = PlumeMemoryMiddleware(memory)
-    for text in ("I live in Bern.", "I live in Basel.", "I live in Bern."):
-        middleware.after_agent({"messages": [HumanMessage(text, id="m1"), AIMessage("ok")]}, None)  # type: ignore[typeddict-item,arg-type]
+    for text in ("I live in Bern.", "I live in Basel."):
+        told(middleware, HumanMessage(text, id="m1"))
 
     assert [v.text for v in memory.history()] == ["I live in Bern.", "I live in Basel."]
+
+
+class Asking(AgentMiddleware):
+    """Interrupts the run before its first model call, as a human in the loop does."""
+
+    def before_model(self, state: Any, runtime: Any) -> None:
+        interrupt("May it go on?")
+
+
+def asking_agent(pool: MemoryPool) -> Any:
+    return create_agent(
+        ChatPlume(max_tokens=4, min_tokens=1),
+        middleware=[PlumeMemoryMiddleware(pool), Asking()],
+        context_schema=User,
+        checkpointer=InMemorySaver(),
+    )
+
+
+def test_a_run_resumed_by_another_still_is_of_the_one_who_spoke(pool: MemoryPool) -> None:
+    agent = asking_agent(pool)
+    thread: Any = {"configurable": {"thread_id": "t"}}
+    agent.invoke(said("I moved to Zurich."), thread, context=User("alice"))
+    result = agent.invoke(Command(resume=True), thread, context=User("boss"))
+
+    assert result["messages"][-1].response_metadata["plume"]["memory"] == "alice"
+    assert [v.text for v in pool.memory("alice").history()] == ["I moved to Zurich."]
+    assert pool.memory("boss").version == 0
+    assert "plume_said" not in result
+
+
+def test_what_was_said_in_an_abandoned_run_is_written_by_the_next_to_its_own_owner(pool: MemoryPool) -> None:
+    agent = asking_agent(pool)
+    thread: Any = {"configurable": {"thread_id": "t"}}
+    agent.invoke(said("I moved to Zurich."), thread, context=User("alice"))
+    agent.invoke(said("I moved to Oslo."), thread, context=User("bob"))
+    agent.invoke(Command(resume=True), thread, context=User("bob"))
+
+    assert [v.text for v in pool.memory("alice").history()] == ["I moved to Zurich."]
+    assert [v.text for v in pool.memory("bob").history()] == ["I moved to Oslo."]
+
+
+def test_a_summary_is_no_ones_words_and_takes_nothing_away(memory: ParametricMemory) -> None:
+    class Summarizing(AgentMiddleware):
+        def before_model(self, state: Any, runtime: Any) -> dict[str, Any]:
+            summary = HumanMessage("The user may live in Rome.", additional_kwargs={"lc_source": "summarization"})
+            return {"messages": [RemoveMessage(REMOVE_ALL_MESSAGES), summary, HumanMessage("Go on. Where do I live?")]}
+
+    memory.update("I live in Bern.", derive=False)
+    agent = create_agent(
+        ChatPlume(max_tokens=4, min_tokens=1), middleware=[PlumeMemoryMiddleware(memory), Summarizing()]
+    )
+    answer = agent.invoke(said("My cat is Mistral."))["messages"][-1]
+
+    assert [v.text for v in memory.history()] == ["I live in Bern.", "My cat is Mistral."]
+    assert answer.response_metadata["plume"]["evidence"]["unit"]["text"] == "I live in Bern."
+
+
+def test_the_same_words_in_another_thread_are_another_update(memory: ParametricMemory) -> None:
+    agent = create_agent(
+        ChatPlume(max_tokens=4, min_tokens=1),
+        middleware=[PlumeMemoryMiddleware(memory)],
+        checkpointer=InMemorySaver(),
+    )
+    for thread in ("a", "b"):
+        agent.invoke(said("I live in Bern.", id="1"), {"configurable": {"thread_id": thread}})
+
+    assert memory.version == 2
+    assert [v.metadata["thread_id"] for v in memory.history()] == ["a", "b"]
+
+
+def test_a_memory_tool_works_on_the_memory_of_the_one_who_speaks(pool: MemoryPool) -> None:
+    class Calling(AgentMiddleware):
+        """Answers for the model: first with a call, then with words."""
+
+        def wrap_model_call(self, request: Any, handler: Any) -> AIMessage:
+            if isinstance(request.messages[-1], HumanMessage):
+                call = {"name": "remember", "args": {"text": "Alice plays the cello."}, "id": "c1"}
+                return AIMessage("", tool_calls=[call])
+            return AIMessage(request.messages[-1].text)
+
+    middleware = PlumeMemoryMiddleware(pool, write="off", tools=True)
+    agent = create_agent(ChatPlume(), middleware=[middleware, Calling()], context_schema=User)
+    result = agent.invoke(said("Note that I play the cello."), context=User("alice"))
+
+    assert result["messages"][-1].text == "Remembered as version 1."
+    assert [v.text for v in pool.memory("alice").history()] == ["Alice plays the cello."]
+    assert pool.names() == ["alice"]
+
+
+async def test_a_foreign_model_is_shown_the_notes_by_the_async_hook_too(memory: ParametricMemory) -> None:
+    memory.update("Alice lives in Bern.", derive=False)
+    agent = create_agent(Foreign(), middleware=[PlumeMemoryMiddleware(memory, write="off")])
+
+    shown = (await agent.ainvoke(said("Where does Alice live?")))["messages"][-1].text
+
+    assert "(version 1) Alice lives in Bern." in shown
 
 
 def test_a_foreign_model_is_shown_the_routed_evidence_in_the_system_message(memory: ParametricMemory) -> None:
@@ -143,7 +246,7 @@ def test_a_foreign_model_is_shown_the_routed_evidence_in_the_system_message(memo
 
     shown = agent.invoke(said("Where does Alice live?"))["messages"][-1].text
 
-    assert shown.startswith("system: Be short.\n\nWhat is known from earlier")
+    assert shown.startswith("system: Be short.\n\nNotes from earlier conversations")
     assert shown.index("(version 1) Alice lives in Bern.") < shown.index("(version 2) Alice moved to Zurich.")
     assert shown.endswith("|human: Where does Alice live?")
     assert memory.version == 2
@@ -153,6 +256,8 @@ def test_a_foreign_model_without_anything_known_sees_its_own_prompt(memory: Para
     agent = create_agent(Foreign(), middleware=[PlumeMemoryMiddleware(memory, write="off")])
 
     assert agent.invoke(said("Hello"))["messages"][-1].text == "human: Hello"
+    memory.update("Alice lives in Bern.", derive=False)
+    assert agent.invoke(said("Hello"))["messages"][-1].text == "human: Hello", "nothing that bears on it"
 
 
 @pytest.mark.parametrize(
@@ -171,17 +276,19 @@ def test_policies_choose_what_is_written(text: str, turns: str | None, correctio
 
 
 def test_a_policy_of_ones_own_and_off(memory: ParametricMemory) -> None:
-    state: Any = {"messages": [HumanMessage("note: the code is 4471", id="m"), AIMessage("ok")]}
-    PlumeMemoryMiddleware(memory, write="off").after_agent(state, None)  # type: ignore[arg-type]
+    message = HumanMessage("note: the code is 4471", id="m")
+    told(PlumeMemoryMiddleware(memory, write="off"), message)
     assert memory.version == 0
-    PlumeMemoryMiddleware(memory, write=lambda text: text.partition("note: ")[2]).after_agent(state, None)  # type: ignore[arg-type]
+    told(PlumeMemoryMiddleware(memory, write=lambda text: text.partition("note: ")[2]), message)
     assert memory.history()[0].text == "the code is 4471"
 
 
 def test_a_pool_without_a_user_in_the_context_is_a_clear_error(pool: MemoryPool) -> None:
     agent = create_agent(ChatPlume(), middleware=[PlumeMemoryMiddleware(pool)], context_schema=User)
-    with pytest.raises(InvalidInput, match="no 'user_id'"):
+    with pytest.raises(InvalidInput, match="Whose memory"):
         agent.invoke(said("Hello"))
+    with pytest.raises(InvalidInput, match="'user_id' of type int"):
+        agent.invoke(said("Hello"), context={"user_id": 42})
 
 
 def test_unknown_options_are_refused(memory: ParametricMemory) -> None:
@@ -193,21 +300,33 @@ def test_unknown_options_are_refused(memory: ParametricMemory) -> None:
 def test_flush_waits_for_the_adapters_and_raises_what_went_wrong(
     memory: ParametricMemory, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    middleware = PlumeMemoryMiddleware(memory)
-    middleware.after_agent({"messages": [HumanMessage("I live in Bern.", id="a")]}, None)  # type: ignore[arg-type]
-    middleware.flush()
-    assert memory.at(version=1)._derived
-
-    def fail(_: object) -> None:
-        raise RuntimeError("out of memory")
-
-    monkeypatch.setattr("plume_memory.snapshot.Snapshot.derive", fail)
-    middleware.after_agent({"messages": [HumanMessage("I live in Oslo.", id="b")]}, None)  # type: ignore[arg-type]
-    with pytest.raises(RuntimeError, match="out of memory"):
+    model = ChatPlume(max_tokens=2, min_tokens=1)
+    with PlumeMemoryMiddleware(memory) as middleware:
+        agent = create_agent(model, middleware=[middleware])
+        agent.invoke(said("I live in Bern."))
         middleware.flush()
-    middleware.close()
+        assert memory.at(version=1)._derived
+
+        def fail(_: object) -> None:
+            raise RuntimeError("out of memory")
+
+        monkeypatch.setattr("plume_memory.snapshot.Snapshot.derive", fail)
+        agent.invoke(said("I live in Oslo."))
+        with pytest.raises(RuntimeError, match="out of memory"):
+            middleware.flush()
+        middleware.flush()
     assert "the log is whole" in caplog.text
     assert memory.version == 2
+    agent.invoke(said("I live in Rome."))
+    assert memory.version == 3, "a closed middleware still writes"
+
+
+def test_no_adapter_is_derived_for_a_model_that_uses_none(memory: ParametricMemory) -> None:
+    agent = create_agent(Foreign(), middleware=[PlumeMemoryMiddleware(memory, derive="now")])
+    agent.invoke(said("I live in Bern."))
+
+    assert memory.version == 1
+    assert not memory.at(version=1)._derived
 
 
 def test_the_system_message_of_a_plume_model_is_left_alone(memory: ParametricMemory) -> None:

@@ -409,6 +409,43 @@ def test_putting_the_same_text_again_writes_no_version_but_a_returning_text_does
     assert [version.kind for version in memory.history()] == ["update", "forget", "update", "forget", "update"]
 
 
+@pytest.mark.parametrize("lose", [lambda m: m.forget(2), lambda m: m.rollback(to=1)], ids=["forgotten", "rolled back"])
+def test_a_text_the_memory_has_lost_is_told_again_when_it_is_put_again(
+    store: PlumeStore, memory: ParametricMemory, lose: Callable[[ParametricMemory], Any]
+) -> None:
+    memory.update("Something else.", derive=False)
+    store.put(HOME, "k", {"text": "a fact"})
+    lose(memory)
+
+    for _ in range(2):
+        store.put(HOME, "k", {"text": "a fact"})
+    assert held(memory) == ["Something else.", "a fact"]
+    assert [version.text for version in memory.history()].count("a fact") == 2
+    assert [item.score is not None for item in store.search(HOME, query="fact")] == [True]
+    store.delete(HOME, "k")
+    assert held(memory) == ["Something else."]
+
+
+def test_a_text_that_another_process_has_told_again_meanwhile_is_not_told_twice(
+    store: PlumeStore, memory: ParametricMemory, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.put(HOME, "k", {"text": "a fact"})
+    memory.forget(1)
+    apply = Journal.apply
+
+    def overtaken(journal: Journal, writes: Any) -> None:
+        monkeypatch.setattr(Journal, "apply", apply)
+        with PlumeStore(memory, url=url) as other:
+            other.put(HOME, "k", {"text": "a fact"})
+        apply(journal, writes)
+
+    monkeypatch.setattr(Journal, "apply", overtaken)
+    store.put(HOME, "k", {"text": "a fact"})
+
+    assert held(memory) == ["a fact"]
+    assert [version.kind for version in memory.history()] == ["update", "forget", "update"]
+
+
 def test_a_text_the_memory_has_lost_already_can_be_deleted(store: PlumeStore, memory: ParametricMemory) -> None:
     store.put(HOME, "k", {"text": "a fact"})
     store.put(HOME, "other", {"text": "one more"})
@@ -489,6 +526,47 @@ def test_a_namespace_may_not_change_its_memory(url: str) -> None:
         with PlumeStore(new, url=url, name="s") as store, pytest.raises(InvalidInput, match="'old'"):
             store.delete(HOME, "k")
         assert held(old) == ["a fact"]
+
+
+@pytest.mark.parametrize(
+    ("lose", "error"),
+    [(lambda alice: alice.close(), MemoryClosed), (lambda alice: setattr(alice, "name", "alicia"), InvalidInput)],
+    ids=["closed", "renamed"],
+)
+def test_a_memory_that_cannot_be_told_holds_up_no_other_and_is_named(
+    url: str, lose: Callable[[ParametricMemory], None], error: type[Exception]
+) -> None:
+    with (
+        ParametricMemory.open("alice", url=url, engine=ENGINE) as alice,
+        ParametricMemory.open("bob", url=url, engine=ENGINE) as bob,
+        PlumeStore(lambda space: {"alice": alice, "bob": bob}[space[1]], url=url, name="all") as store,
+    ):
+        store.put(HOME, "city", {"text": "Alice lives in Bern."})
+        lose(alice)
+        with pytest.raises(error, match=r"'city' of \('users', 'alice'\)"):
+            store.delete(HOME, "city")
+        with pytest.raises(error, match=r"'city' of \('users', 'alice'\)"):
+            store.put(("users", "bob"), "city", {"text": "Bob lives in Rome."})
+
+        assert held(bob) == ["Bob lives in Rome."]
+
+
+def test_a_memory_is_told_in_order_also_after_a_text_that_failed(
+    store: PlumeStore, memory: ParametricMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    update, failures = ParametricMemory.update, [StoreUnavailable("locked")]
+
+    def failing_once(own: ParametricMemory, text: str, **options: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return update(own, text, **options)
+
+    monkeypatch.setattr(ParametricMemory, "update", failing_once)
+    with pytest.raises(StoreUnavailable, match="'0' of"):
+        store.batch([PutOp(HOME, str(n), {"text": f"fact {n}"}) for n in range(3)])
+    store.settle()
+
+    assert held(memory) == ["fact 0", "fact 1", "fact 2"]
 
 
 # --- crashes and threads ------------------------------------------------------------------------------

@@ -89,6 +89,23 @@ def test_a_recursive_class_is_enforced(model: ChatPlume) -> None:
     assert raw.startswith('{"leaf": ')
 
 
+@pytest.mark.parametrize(
+    ("schema", "kinds"),
+    [
+        ({"title": "A", "anyOf": [{"type": "integer"}, {"type": "boolean"}]}, (int, bool)),
+        ({"$defs": {"B": {"type": "boolean"}}, "$ref": "#/$defs/B"}, (bool,)),
+        ({"enum": ["yes", "no"]}, (str,)),
+    ],
+)
+def test_a_schema_without_a_type_is_enforced_too(model: ChatPlume, schema: Any, kinds: Any) -> None:
+    assert isinstance(model.with_structured_output(schema).invoke("Well?"), kinds)
+
+
+def test_what_is_no_schema_is_refused(model: ChatPlume) -> None:
+    with pytest.raises(InvalidInput, match="A schema is"):
+        model.with_structured_output({"colour": "red"})
+
+
 def test_json_mode_needs_no_schema(model: ChatPlume) -> None:
     message = model.invoke("Anything?", response_format={"type": "json_object"}, max_tokens=40)
     assert message.text.startswith("{")
