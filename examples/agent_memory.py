@@ -25,7 +25,7 @@ with pool, PlumeMemoryMiddleware(pool) as memory:  # reads at each model call, w
     def say(user: str, thread: str, text: str) -> None:
         """Run the agent once and print the exchange."""
         result = agent.invoke(
-            {"messages": [("user", text)]}, {"configurable": {"thread_id": thread}}, context=User(user)
+            {"messages": [("user", text)]}, {"configurable": {"thread_id": f"{user}-{thread}"}}, context=User(user)
         )
         print(f"{user}, {thread}: {text}\n    {result['messages'][-1].text}")
 

@@ -42,7 +42,7 @@ def test_it_is_loaded_by_name_with_its_own_settings(engine: Engine) -> None:
 
 @pytest.mark.model
 def test_it_remembers_single_facts_and_swapped_adapters_know_nothing(engine: Engine) -> None:
-    """48 unseen texts of one invented fact, exact greedy answers; the floors lie well below what was measured."""
+    """48 unseen texts of one invented fact, greedy replies that end with the answer; the floors lie well below what was measured."""
     chance = random.Random("shipped")
     source = FactSource("facts")
     samples = [source.draw(chance, largest=1, update=False) for _ in range(48)]
@@ -54,8 +54,12 @@ def test_it_remembers_single_facts_and_swapped_adapters_know_nothing(engine: Eng
             Query(Row(tuple(engine.base.chat.prompt_ids(sample.asks[0].question)), own))
             for sample, own in zip(samples, adapters, strict=True)
         ]
-        outputs = [d.text.strip() for d in engine.decoder.decode(queries, DecodeSettings(max_new_tokens=24))]
-        return sum(o == s.asks[0].answer for o, s in zip(outputs, samples, strict=True)) / len(samples)
+        outputs = [d.text.strip() for d in engine.decoder.decode(queries, DecodeSettings(max_new_tokens=32))]
+        said = [
+            output.removesuffix(".").endswith(sample.asks[0].answer.removesuffix("."))
+            for output, sample in zip(outputs, samples, strict=True)
+        ]
+        return sum(said) / len(samples)
 
     assert exact(factors) >= 0.4
     assert exact([*factors[1:], factors[0]]) <= 0.05
