@@ -42,7 +42,7 @@ def test_it_is_loaded_by_name_with_its_own_settings(engine: Engine) -> None:
 
 @pytest.mark.model
 def test_it_remembers_single_facts_and_swapped_adapters_know_nothing(engine: Engine) -> None:
-    """48 unseen texts of one invented fact, greedy replies that end with the answer; the floors lie well below what was measured."""
+    """48 unseen texts of one invented fact, greedy replies that end with the answer; floors below what was measured."""
     chance = random.Random("shipped")
     source = FactSource("facts")
     samples = [source.draw(chance, largest=1, update=False) for _ in range(48)]
