@@ -262,10 +262,9 @@ class ChatPlume(BaseChatModel):
         """Return a model whose answers are values of a schema, by constrained decoding.
 
         Args:
-            schema: a pydantic class (v2 or v1), a TypedDict or a JSON schema; with "json_mode" it only
-                parses.
-            method: "json_schema" and "function_calling" decode under the schema's grammar, "json_mode"
-                under that of any JSON object.
+            schema: a pydantic class (v2 or v1), a TypedDict or a JSON schema; "json_mode" does without one.
+            method: all decode under the schema's grammar; "json_mode" without a schema under that of any
+                JSON object.
             include_raw: answer {"raw": message, "parsed": value, "parsing_error": error}.
             strict: recorded only: decoding is strict always.
 

@@ -37,12 +37,12 @@ def structured(
     if method not in ("json_schema", "function_calling", "json_mode"):
         raise InvalidInput(f"method is json_schema, function_calling or json_mode; got {method!r}.")
     if method == "json_mode" and strict is not None:
-        raise InvalidInput("`strict` belongs to a schema, and json_mode enforces none; leave it out.")
+        raise InvalidInput("`strict` belongs to the other methods; leave it out with json_mode.")
     if method != "json_mode" and schema is None:
         raise InvalidInput(f"method={method!r} needs a schema; pass one, or use method='json_mode'.")
     given = {"strict": strict} if strict is not None else {}
     bound = model.bind(
-        response_format=response_format(schema if method != "json_mode" else None, strict=strict),
+        response_format=response_format(schema, strict=strict),
         ls_structured_output_format={"kwargs": {"method": method, **given}, "schema": schema},
     )
     parser = _parser(schema)

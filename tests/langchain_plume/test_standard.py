@@ -70,10 +70,6 @@ class TestTinyModel(ChatModelIntegrationTests):
     def test_unicode_tool_call_integration(self, model: BaseChatModel) -> None:  # type: ignore[override]
         super().test_unicode_tool_call_integration(model)
 
-    @pytest.mark.xfail(reason="JSON mode enforces no schema, and a random model does not choose the asked keys")
-    def test_json_mode(self, model: BaseChatModel) -> None:
-        super().test_json_mode(model)
-
 
 @lru_cache(maxsize=1)
 def real_memory() -> ParametricMemory:

@@ -114,6 +114,10 @@ def test_json_mode_needs_no_schema(model: ChatPlume) -> None:
     assert answers.invoke("Anything?")["raw"].text.startswith("{")
 
 
+def test_json_mode_follows_the_schema_it_is_given(model: ChatPlume) -> None:
+    assert isinstance(model.with_structured_output(Town, method="json_mode").invoke("Which town?"), Town)
+
+
 def test_the_raw_message_comes_with_the_value(model: ChatPlume) -> None:
     both = model.with_structured_output(Town, include_raw=True).invoke("Which town?")
 
