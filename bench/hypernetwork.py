@@ -74,9 +74,9 @@ def mean(values: Sequence[float]) -> float:
 class Bench:
     """One engine, asked in several ways."""
 
-    def __init__(self, hypernetwork: str, data: Path, contexts: int) -> None:
+    def __init__(self, hypernetwork: str, data: Path, contexts: int, records: int | None = None) -> None:
         self.engine = Engine.load("smollm2-135m", hypernetwork=hypernetwork)
-        self.data, self.contexts = data, contexts
+        self.data, self.contexts, self.records = data, contexts, records
         self.base = self.engine.base
 
     def adapters(self, texts: Sequence[str]) -> list[LoraFactors]:
@@ -267,7 +267,7 @@ class Bench:
 
     def _records(self) -> list[dict[str, Any]]:
         path = self.data / "muse" / "mini_squad_dev.jsonl"
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()[: self.records]]
 
 
 def _ends(output: str, answer: str) -> bool:
@@ -300,8 +300,10 @@ def main() -> None:
     parser.add_argument("what", nargs="*", default=["facts", "mini", "update", "damage", "speed", "long", "squad"])
     parser.add_argument("--hypernetwork", default="auto")
     parser.add_argument("--contexts", type=int, default=500)
+    parser.add_argument("--records", type=int, help="of mini_squad: the first so many; all by default")
     given = parser.parse_args()
-    bench = Bench(given.hypernetwork, Path(os.environ.get("PLUME_DATA", "../shared/data")), given.contexts)
+    data = Path(os.environ.get("PLUME_DATA", "../shared/data"))
+    bench = Bench(given.hypernetwork, data, given.contexts, given.records)
     for what in given.what:
         getattr(bench, what)()
 

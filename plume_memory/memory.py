@@ -9,7 +9,6 @@ import asyncio
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -17,7 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from plume_memory.config import MethodSettings
-from plume_memory.errors import InvalidInput, MemoryClosed, MemoryExists, MemoryNotFound, MissingExtra
+from plume_memory.errors import InvalidInput, MemoryClosed, MemoryNotFound, MissingExtra
 from plume_memory.evidence.route import UnitIndex
 from plume_memory.records import Answer, History, ScoredUnit, Transition, Version
 from plume_memory.store.artifacts import ArtifactStore
@@ -126,12 +125,11 @@ class ParametricMemory:
             raise MemoryNotFound(f"There is no database at {url}, so no memory {name!r}. Check the URL, or create it.")
         database = Database(url)
         log = Log(database)
-        if not log.exists(name):
-            if not create:
-                known = ", ".join(log.names()[:10]) or "none"
-                raise MemoryNotFound(f"No memory {name!r} in {url}; it has: {known}. Create it with `plume init`.")
-            with suppress(MemoryExists):  # another process made it in between
-                log.create(name)
+        if create:
+            log.ensure(name)
+        elif not log.exists(name):
+            known = ", ".join(log.names()[:10]) or "none"
+            raise MemoryNotFound(f"No memory {name!r} in {url}; it has: {known}. Create it with `plume init`.")
 
         def load() -> "Engine":
             from plume_memory.engine import Engine  # noqa: PLC0415 — torch: seconds, and only when asked

@@ -7,12 +7,11 @@ they hold is in the log, so an owner who comes back loses nothing.
 
 import threading
 from collections import OrderedDict
-from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from plume_memory.config import MethodSettings
-from plume_memory.errors import InvalidInput, MemoryClosed, MemoryExists
+from plume_memory.errors import InvalidInput, MemoryClosed
 from plume_memory.memory import DEFAULT_MODEL, DEFAULT_URL, ParametricMemory, default_artifacts
 from plume_memory.store.artifacts import ArtifactStore
 from plume_memory.store.database import Database
@@ -89,10 +88,7 @@ class MemoryPool:
                 return self._open[owner]
         # outside the lock: one owner's slow database must not stop the others
         database = self._opened()
-        log = Log(database)
-        if not log.exists(owner):
-            with suppress(MemoryExists):  # another thread or process made it in between
-                log.create(owner)
+        Log(database).ensure(owner)
         made = ParametricMemory(owner, database=database, artifacts=self._artifacts, engine=lambda: self.engine)
         with self._lock:
             opened = self._open.setdefault(owner, made)

@@ -13,6 +13,7 @@ noticed. Who can alter that row as well can hide a cut: keep a head's chain_hash
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -82,6 +83,12 @@ class Log:
                 insert_memory(connection, memory, self._clock())
         except exc.IntegrityError as err:
             raise MemoryExists(f"A memory named {memory!r} exists already; choose another name.") from err
+
+    def ensure(self, memory: str) -> None:
+        """Create an empty memory unless there is one of that name."""
+        if not self.exists(memory):
+            with suppress(MemoryExists):  # another thread or process made it in between
+                self.create(memory)
 
     def names(self) -> list[str]:
         """Return the names of all memories, sorted by code point."""
