@@ -9,14 +9,14 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from eval.experiments.experiment import MINI, Selection, each, spec
+from eval.experiments.experiment import MINI, TUNED, Selection, each, spec
 from eval.results import Results, recall, stale
 from eval.specs import Item, RunSettings
 from plume_memory.errors import InvalidInput
 
 STORED = Path(__file__).parent / "baselines" / "smollm2-135m.json"
 SETTINGS = RunSettings(device="cpu", dtype="float32", max_new_tokens=32)
-METHODS = (spec("base"), spec("base with context"), spec("d2l"), spec("memory only"), spec("plume"))
+METHODS = (spec("base"), spec("base with context"), spec("d2l"), spec("memory only"), spec("plume"), TUNED)
 RECORDS = 3
 """Of each of the five mini datasets."""
 

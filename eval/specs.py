@@ -12,6 +12,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from eval.records import MuseTransition
+from plume_memory.config import MethodSettings
 from plume_memory.hypernet.shipped import shipped_hypernetwork
 
 Kind = Literal[
@@ -48,6 +49,19 @@ class MethodSpec(BaseModel):
         default_factory=dict,
         description="Overrides: of MethodSettings for PLUME and its ablations, of the baseline's own.",
     )
+    tuned: bool = Field(
+        default=False,
+        description="For PLUME and its ablations: start from the settings that come with the network, as a user's "
+        "engine does, instead of `REPRODUCTION`.",
+    )
+
+
+REPRODUCTION = MethodSettings(delta=0.4, unit_tokens=192)
+"""PLUME's settings where nothing else is said: the paper's, but δ 0.4 for its 0.5.
+
+δ = 0.5 routes a third worse on chains of short updates (bench/routing_sweep.py); the sweep has its row. The paper
+leaves the unit size open.
+"""
 
 
 class RunSettings(BaseModel):
@@ -86,11 +100,14 @@ class Item:
         """What this item's row is found by: all that its answers depend on."""
         t = self.transition
         asked = [(q.id, q.question, q.answers, q.old_answers, q.gold_evidence) for q in t.questions]
+        own = self.method.model_dump()
+        if not self.method.tuned:
+            del own["tuned"]  # came later: it must not part rows from what they answer
         parts: list[Any] = [
-            self.method.model_dump(),
+            own,
             [t.id, t.dataset, t.step, t.texts, asked],
             [self.probe, self.batch, self.fresh],
-            _relevant(self.method.kind, settings),
+            _relevant(self.method, settings),
         ]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]
 
@@ -99,21 +116,29 @@ _WITHOUT_NETWORK = ("base", "base with context", "last update", "bm25", "cd", "c
 _DISTILLED = ("cd", "cd oracle")
 
 
-def _network_digest(settings: RunSettings) -> str:
-    """sha256 of a network's config, which holds its weights' hash and its settings: another network, other rows."""
+def _network_digest(settings: RunSettings, *, tuned: bool) -> str:
+    """sha256 of a network's config, which holds its weights' hash: another network, other rows.
+
+    How answers are composed with it counts only where a method takes these settings from it.
+    """
     named = Path(settings.hypernetwork).expanduser()
     folder = shipped_hypernetwork(settings.model) if settings.hypernetwork == "shipped" else named
     config = folder / "config.json" if folder else None
-    return hashlib.sha256(config.read_bytes()).hexdigest() if config and config.is_file() else ""
+    if config is None or not config.is_file():
+        return ""
+    described = json.loads(config.read_bytes())
+    if not tuned:
+        described.pop("answers", None)
+    return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
 
 
-def _relevant(kind: Kind, settings: RunSettings) -> dict[str, Any]:
+def _relevant(method: MethodSpec, settings: RunSettings) -> dict[str, Any]:
     """The run's settings as far as a method depends on them: another network does not repeat the prompts' rows."""
     chosen = settings.model_dump()
-    if kind in _WITHOUT_NETWORK:
+    if method.kind in _WITHOUT_NETWORK:
         del chosen["hypernetwork"]
     else:
-        chosen["network"] = _network_digest(settings)
-    if kind not in _DISTILLED:
+        chosen["network"] = _network_digest(settings, tuned=method.tuned)
+    if method.kind not in _DISTILLED:
         del chosen["distill_epochs"], chosen["distill_rate"], chosen["exam_rounds"]
     return chosen

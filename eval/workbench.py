@@ -23,7 +23,7 @@ from eval.methods.protocol import Method, Prepared, Reply
 from eval.metrics.phases import measured
 from eval.ranks import candidate_ranks
 from eval.rows import Answered, ItemRow
-from eval.specs import Item, MethodSpec, RunSettings
+from eval.specs import REPRODUCTION, Item, MethodSpec, RunSettings
 from plume_memory.config import MethodSettings
 from plume_memory.distill.settings import DistillSettings
 from plume_memory.engine import Engine
@@ -143,7 +143,7 @@ class Workbench:
             return self._anyedit(spec, answerer)
         if kind == "bm25":
             return self._retrieved(spec, answerer)
-        if spec.settings:
+        if spec.settings or spec.tuned:
             raise InvalidInput(f"Method {spec.name!r} ({kind}) takes no settings; got {dict(spec.settings)}.")
         if kind in PROMPTED:
             return Prompted(engine.base, answerer, PROMPTED[kind])
@@ -176,10 +176,11 @@ class Workbench:
         return CountingCache(self.folder / "factors" if dear and self.folder else None)
 
     def _composed_with(self, spec: MethodSpec) -> Engine:
-        """The engine under a spec's overrides; the same model, network and cache."""
-        if not spec.settings:
-            return self.engine
-        merged = self.engine.settings.model_dump() | spec.settings
+        """The engine under a spec's settings; the same model, network and cache."""
+        start = self.engine.settings if spec.tuned else REPRODUCTION
+        if self.engine.parameterizer is None:
+            start = self.engine.settings  # evidence as a prefix: the method's adapters cannot be had
+        merged = start.model_dump() | spec.settings
         try:
             chosen = MethodSettings(**merged)
         except ValidationError as err:

@@ -42,6 +42,12 @@ class MethodSettings(BaseModel):
         "them by how likely each makes the question under the base model (UPR, Sachan et al. 2022; evidence/route.py). "
         "Beyond the paper, never used in reproduction rows.",
     )
+    global_windows: Literal["sum", "mean"] = Field(
+        default="sum",
+        description="What a history's windows become in ΔW_full and ΔW_old: `sum` is the paper's concatenation; `mean` "
+        "divides ΔW_g by the number of windows of the full history, so that it does not grow with the history. Equal "
+        "for one window. Beyond the paper, never used in reproduction rows.",
+    )
     evidence_units: int = Field(
         default=1,
         ge=1,
@@ -59,5 +65,5 @@ class MethodSettings(BaseModel):
         return {name: value for name, value in self.model_dump().items() if _ADDED.get(name) != value}
 
 
-_ADDED = {"router": "lexical", "evidence_units": 1}
+_ADDED = {"router": "lexical", "evidence_units": 1, "global_windows": "sum"}
 """Options that came later, with the value that changes nothing. It stays when a default changes."""

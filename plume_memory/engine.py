@@ -235,7 +235,9 @@ class Engine:
         """ΔW_g of a history, exact: every window once, at the sum of its weights.
 
         A window that old and full share gets α, one of the full history alone α + β, one of the old
-        alone −β; the parameterizer's bias enters once at α. None without parameterizer or history.
+        alone −β; `global_windows="mean"` divides these by the number of windows of the full history. The
+        parameterizer's bias, which is no window's, enters once at α either way. None without parameterizer
+        or history.
         """
         if self.parameterizer is None:
             return None
@@ -244,9 +246,10 @@ class Engine:
             return None
         factors = {text: self.factors(text, cache) for text in dict.fromkeys([*texts[0], *texts[1]])}
         full, old = ([KeyedChunk(text, factors[text]) for text in side] for side in texts)
-        return compose_chunks(
-            full, old, alpha=self.settings.alpha, beta=self.settings.beta, bias=self.parameterizer.bias
-        )
+        share = 1 / len(full) if self.settings.global_windows == "mean" else 1.0
+        alpha, bias = self.settings.alpha, self.parameterizer.bias
+        composed = compose_chunks(full, old, alpha=share * alpha, beta=share * self.settings.beta)
+        return composed if bias is None else weighted_sum([(1.0, composed), (alpha, bias)])
 
     def factors(self, text: str, cache: Cache) -> LoraFactors:
         """H(text) without the bias block, from the cache or the parameterizer."""

@@ -231,6 +231,45 @@ def test_an_adapter_of_many_units_keeps_the_networks_rank(network: Path) -> None
         torch.testing.assert_close(found.delta(MODULE, layer), expected, atol=1e-6, rtol=1e-4)
 
 
+def test_windows_taken_as_a_mean_do_not_make_the_adapter_grow(network: Path) -> None:
+    """The sum's matrix over the number of windows: as large after twenty updates as after two."""
+    base = tiny_base("llama")
+    parameterizer = load_fast_weight_parameterizer(base, network)
+    told = tuple(Transition(i + 1, f"Fact number {i}: the code of room {i} is {7 * i}, they say.") for i in range(20))
+    norms = []
+    for updates in (2, 20):
+        history = History("alice", updates, told[:updates])
+        summed, mean = (
+            Engine(base, parameterizer, MethodSettings(global_windows=way)).global_adapter(history, Kept())
+            for way in ("sum", "mean")
+        )
+        assert summed is not None
+        assert mean is not None
+        windows = len(Engine(base, parameterizer).windows(history.transitions))
+        torch.testing.assert_close(mean.delta(MODULE, 1), summed.delta(MODULE, 1) / windows, atol=1e-6, rtol=1e-4)
+        norms.append(float(mean.delta(MODULE, 1).norm()))
+    assert norms[1] < 1.2 * norms[0]
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_the_mean_of_one_window_is_the_sum_and_leaves_the_bias_whole(bias: bool) -> None:
+    engine = tiny_engine(additive=True, bias=bias)
+    mean = Engine(engine.base, engine.parameterizer, MethodSettings(global_windows="mean"))
+    one, two = (tuple(Transition(i + 1, text) for i, text in enumerate(("One.", "Two.")[:n])) for n in (1, 2))
+    found, expected = (e.global_adapter(History("alice", 1, one), Kept()) for e in (mean, engine))
+    assert found is not None
+    assert expected is not None
+    torch.testing.assert_close(found.delta(MODULE, 1), expected.delta(MODULE, 1))
+
+    parameterizer = engine.parameterizer
+    assert parameterizer is not None
+    both = mean.global_adapter(History("alice", 2, two), Kept())
+    assert both is not None
+    first, second = (f.delta(MODULE, 1) for f in parameterizer.parameterize(["One.", "Two."]))
+    own = parameterizer.bias.delta(MODULE, 1) if parameterizer.bias else torch.zeros_like(first)
+    torch.testing.assert_close(both.delta(MODULE, 1), (first + 1.75 * second) / 2 + own, atol=1e-5, rtol=1e-5)
+
+
 def test_what_is_cached_holds_no_a(network: Path) -> None:
     base = tiny_base("llama")
     parameterizer = load_fast_weight_parameterizer(base, network)

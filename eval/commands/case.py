@@ -11,7 +11,7 @@ from rich.console import Console
 from eval.caches import CountingCache
 from eval.datasets.muse import load
 from eval.experiments import case as experiment
-from eval.experiments.experiment import spec
+from eval.experiments.experiment import TUNED
 from eval.manifest import Manifest
 from eval.methods.parametric import Plume
 from eval.report.markdown import to_markdown
@@ -32,7 +32,7 @@ def case(
     """Explain one answer: the evidence, both streams' candidates, λ and the divergence, token by token."""
     transition, asked = experiment.find(load(dataset), question)
     settings = RunSettings(model=model, hypernetwork=hypernetwork, device=device, max_new_tokens=max_new_tokens)
-    method = Workbench(settings).method(spec("plume"), CountingCache(), batch=1)
+    method = Workbench(settings).method(TUNED, CountingCache(), batch=1)
     assert isinstance(method, Plume)
     found = experiment.explain(method, transition, asked)
     view = experiment.view(found)

@@ -48,6 +48,11 @@ def spec(kind: Kind, name: str | None = None, **settings: float | int | str) -> 
     return MethodSpec(name=name or kind, kind=kind, settings=settings)
 
 
+def tuned(kind: Kind) -> MethodSpec:
+    """PLUME or an ablation with the settings that come with the network: what a user's engine does."""
+    return MethodSpec(name=f"{kind}, tuned", kind=kind, tuned=True)
+
+
 def each(methods: Sequence[MethodSpec], transitions: Sequence[MuseTransition]) -> list[Item]:
     """Every method on every transition, method by method."""
     return [Item(method, transition) for method in methods for transition in transitions]
@@ -55,6 +60,8 @@ def each(methods: Sequence[MethodSpec], transitions: Sequence[MuseTransition]) -
 
 BASELINES = (spec("base"), spec("base with context"), spec("last update"), spec("bm25"))
 ABLATIONS = (spec("memory only"), spec("global only"))
+TUNED = tuned("plume")
+TUNED_ABLATIONS = (tuned("memory only"), tuned("global only"))
 EVERYTHING = (
     *BASELINES,
     spec("d2l"),
@@ -64,8 +71,9 @@ EVERYTHING = (
     spec("anyedit"),
     *ABLATIONS,
     spec("plume"),
+    TUNED,
 )
-"""All methods, PLUME last."""
+"""All methods, PLUME last: with the paper's settings, and with those that come with the network."""
 EVERYTHING_FAST = tuple(method for method in EVERYTHING if method.kind not in ("cd", "cd oracle", "anyedit"))
 """Without those that train for minutes per record."""
 MINI = ("muse-mini",)

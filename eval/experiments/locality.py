@@ -8,7 +8,7 @@ from typing import Final
 
 from eval import published
 from eval.experiments.cells import NOTHING, interval, percent, unfinished
-from eval.experiments.experiment import ABLATIONS, EVERYTHING, Experiment, Selection, each, spec
+from eval.experiments.experiment import ABLATIONS, EVERYTHING, TUNED, TUNED_ABLATIONS, Experiment, Selection, each, spec
 from eval.metrics.confidence import Estimate
 from eval.report.view import BarFigure, Bars, Table, View
 from eval.results import Results, Which, recall
@@ -85,7 +85,7 @@ LOCALITY = Experiment("locality", "Recall on what an update leaves unchanged (D4
 ABLATION = Experiment(
     "ablation",
     "PLUME without one of its streams, normalised by reading.",
-    (spec(READING), *ABLATIONS, spec("plume")),
+    (spec(READING), *ABLATIONS, spec("plume"), *TUNED_ABLATIONS, TUNED),
     plan,
     view_ablation,
 )

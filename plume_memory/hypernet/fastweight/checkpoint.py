@@ -37,6 +37,7 @@ class AnswerSettings(BaseModel):
     evidence: Literal["lora", "kv"] = "lora"
     router: Literal["lexical", "likelihood"] = "lexical"
     evidence_units: int = Field(default=1, ge=1)
+    global_windows: Literal["sum", "mean"] = "sum"
 
 
 class FastWeightManifest(BaseModel):
