@@ -21,6 +21,7 @@ from plume_memory.distill import DistillationParameterizer
 from plume_memory.errors import InvalidInput
 from plume_memory.evidence.route import UnitIndex
 from plume_memory.evidence.segment import units_of
+from plume_memory.evidence.supersede import LOOKED_AT, newest_of_alike
 from plume_memory.evidence.tokens import build_encoding, token_counter
 from plume_memory.hypernet.loading import load_hypernetwork
 from plume_memory.hypernet.parameterizer import Parameterizer
@@ -304,6 +305,13 @@ class Engine:
                 del self._recent[key]
         return len(texts)
 
+    def release(self, place: str) -> None:
+        """Let go of everything this process keeps of a cache's place, and of every text it has counted."""
+        with self._recent_lock:
+            for key in [key for key in self._recent if key.startswith(f"{place}#")]:
+                del self._recent[key]
+            self.__dict__.pop("_count_joined", None)  # its memory holds texts; the next count begins another
+
     def _written(self, units: Sequence[Unit], cache: Cache) -> LoraFactors:
         """H of units without the bias block."""
         parameterizer = self.parameterizer
@@ -385,6 +393,20 @@ class Engine:
         if self.settings.router == "likelihood":
             return index.rerank(question, lambda texts: question_likelihoods(self.base, texts, question), k=k)
         return index.rank(question, delta=self.settings.delta, k=k)
+
+    def activate(self, index: UnitIndex, question: str) -> list[ScoredUnit]:
+        """Return the evidence of a question: `evidence_units` of the router's first, in the order of activation.
+
+        Of several units that tell of the same thing at different times only the newest is activated
+        (evidence/supersede.py).
+
+        Raises:
+            InvalidInput: the index is empty, or the question has half a character.
+        """
+        k = self.settings.evidence_units
+        if k == 1:
+            return self.rank(index, question, k=1)
+        return newest_of_alike(self.rank(index, question, k=LOOKED_AT * k), k)
 
     def query(
         self, framed: Framed, global_adapter: LoraFactors | None, evidence: LoraFactors | KVPrefix | None

@@ -241,7 +241,7 @@ class Snapshot:
         """The rows of one question, and the units it activates in the router's order."""
         messages = _turns(question)
         framed = self._engine.base.chat.framed(messages, tools)
-        routed = self.route(_asked(messages), k=self._engine.settings.evidence_units)
+        routed = self._engine.activate(self._index, _asked(messages)) if len(self._index) else []
         evidence = self._engine.evidence([one.unit for one in routed], framed, self._cache) if routed else None
         return self._engine.query(framed, self.global_adapter, evidence), routed
 

@@ -50,9 +50,7 @@ def explain(method: Plume, transition: MuseTransition, question: MuseQuestion) -
     settings = DecodeSettings(
         max_new_tokens=asked.max_new_tokens, lambda_max=asked.lambda_max, tau=asked.tau, top_candidates=SHOWN
     )
-    decoded = method.engine.decoder.decode(
-        [prepared.query(question, units[: method.engine.settings.evidence_units])], settings
-    )[0]
+    decoded = method.engine.decoder.decode([prepared.query(question, prepared.route(question))], settings)[0]
     return Case(transition, question, tuple(units), decoded.text, decoded.trace)
 
 

@@ -6,15 +6,15 @@ Each variant changes one thing against `plume` or its streams alone, on the same
 from collections.abc import Sequence
 
 from eval.experiments.cells import interval, percent, unfinished
-from eval.experiments.experiment import Experiment, Selection, each, spec
+from eval.experiments.experiment import TUNED, TUNED_ABLATIONS, Experiment, Selection, each, spec
 from eval.report.view import Table, View
 from eval.results import Results, Scored, Which, recall, stale
 from eval.specs import Item, MethodSpec
 
 QUESTIONS: tuple[tuple[str, str, str], ...] = (
     ("network: its adapter of the right sentence alone", "d2l oracle", "base with context"),
-    ("units: two short ones, ranked by likelihood, evidence stream alone", "two sentences, memory only", "memory only"),
-    ("units: the same, both streams, evidence leads", "two sentences", "evidence leads"),
+    ("units: two short ones, ranked by likelihood, evidence stream alone", "memory only, tuned", "memory only"),
+    ("units: the same, both streams, evidence leads", "plume, tuned", "evidence leads"),
     ("router: a perfect one, evidence stream alone", "gold evidence, memory only", "memory only"),
     ("router: a perfect one, both streams", "gold evidence", "plume"),
     (
@@ -28,8 +28,9 @@ QUESTIONS: tuple[tuple[str, str, str], ...] = (
     ("fusion: evidence leads (λ_max = 10, τ = 0.05)", "evidence leads", "plume"),
     ("fusion: both streams against the evidence stream alone", "plume", "memory only"),
     ("the method: PLUME against D2L", "plume", "d2l"),
+    ("the network's own settings: against D2L", "plume, tuned", "d2l"),
+    ("the network's own settings: against reading", "plume, tuned", "base with context"),
 )
-SHORT: dict[str, float | int | str] = {"router": "likelihood", "evidence_units": 2, "unit_tokens": 48}
 _WHICH: tuple[Which, ...] = ("all", "affected", "kept")
 
 
@@ -97,8 +98,8 @@ DIAGNOSIS = Experiment(
         spec("whole texts"),
         spec("plume", "half strength", alpha=0.5, beta=0.5),
         spec("plume", "evidence leads", lambda_max=10.0, tau=0.05),
-        spec("memory only", "two sentences, memory only", **SHORT),
-        spec("plume", "two sentences", alpha=0.5, beta=0.5, lambda_max=10.0, tau=0.05, **SHORT),
+        *TUNED_ABLATIONS,
+        TUNED,
     ),
     plan,
     view,
