@@ -4,14 +4,18 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test lint bench eval-smoke clean
+.PHONY: demo test soak lint bench eval-smoke clean
 .DEFAULT_GOAL := demo
 
 demo: .venv/.installed
 	$(BIN)/plume demo
 
 test: lint
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses 2 --dist loadfile
+
+# The crash, concurrency and fuzz tests at their full length: hundreds of kills on both databases. Hours.
+soak: .venv/.installed-dev
+	PLUME_SOAK=1 $(BIN)/pytest --timeout 14400 tests/crash tests/fuzz tests/store/test_concurrency.py tests/store/test_killed_writer.py
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff check .
@@ -27,6 +31,7 @@ eval-smoke: .venv/.installed-dev
 bench: .venv/.installed-dev
 	$(BIN)/python bench/decode.py
 	$(BIN)/python bench/routing.py
+	$(BIN)/python bench/store.py
 
 # torch is installed first and alone: a later requirement then finds it and pulls no other build.
 .venv/.installed: pyproject.toml constraints.txt

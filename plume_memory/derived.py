@@ -2,24 +2,34 @@
 
 A key names what a value is derived from (model, parameterizer, settings, text), so a value is never
 stale. A damaged or lost artifact is built anew, with a warning; deleting all of them loses nothing.
+What is built while an erasure takes the text it was built from is given out, and not kept.
 """
 
+import hashlib
 import logging
 from collections.abc import Callable
 
 from plume_memory.errors import ArtifactError
 from plume_memory.store.artifacts import ArtifactStore
 from plume_memory.store.derivations import Derivations
+from plume_memory.store.sources import Sources
 
 logger = logging.getLogger(__name__)
 
 
 class DerivedCache:
-    """Derivation keys → bytes, through the database's index and the artifact store."""
+    """Derivation keys → bytes, through the database's index and the artifact store.
 
-    def __init__(self, derivations: Derivations, artifacts: ArtifactStore) -> None:
+    Args:
+        derivations: the index.
+        artifacts: the bytes.
+        sources: notes for which memory something is kept, at the state its texts were read in.
+    """
+
+    def __init__(self, derivations: Derivations, artifacts: ArtifactStore, sources: Sources) -> None:
         self._derivations = derivations
         self._artifacts = artifacts
+        self._sources = sources
 
     @property
     def place(self) -> str:
@@ -37,7 +47,11 @@ class DerivedCache:
                 self._derivations.forget(key)
                 self._artifacts.delete(known.sha256)
         content = build()
-        self._derivations.record(key, kind, self._artifacts.put(content), len(content))
+        # Noted first: an erasure finds the artifact even if this process is killed behind the next line.
+        if self._sources.note(key, hashlib.sha256(content).hexdigest()):
+            self._derivations.record(key, kind, self._artifacts.put(content), len(content))
+            if not self._sources.is_current():  # erased while it was written: the erasure may have passed by before
+                self.discard(key)
         return content
 
     def holds(self, key: str) -> bool:

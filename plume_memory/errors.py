@@ -25,6 +25,9 @@
         ├── IntegrityError      the log does not verify
         ├── SchemaError         the database's schema is older or newer than this package
         ├── StoreUnavailable    the database answered with an error of its own
+        │   ├── TransactionUndone   the database took the transaction back; it may be repeated
+        │   └── CommitUnknown       the connection was lost while a commit was under way
+        ├── ArchiveError        an exported memory cannot be read, or does not verify
         └── ArtifactError
             ├── ArtifactMissing
             └── ArtifactDamaged
@@ -135,6 +138,18 @@ class SchemaError(StoreError):
 
 class StoreUnavailable(StoreError):
     """The database could not be reached or refused the operation."""
+
+
+class TransactionUndone(StoreUnavailable):
+    """The database took the transaction back; nothing was written, and it may be repeated."""
+
+
+class CommitUnknown(StoreUnavailable):
+    """The connection was lost while a commit was under way: whether it was written is not known."""
+
+
+class ArchiveError(StoreError):
+    """The archive of a memory cannot be read or does not verify."""
 
 
 class ArtifactError(StoreError):

@@ -1,29 +1,42 @@
 """ParametricMemory: one owner's evolving memory. The facade over log, artifacts and engine.
 
 `update` appends to the log in one transaction and then derives the factors; a crash in between loses
-nothing, the next read derives them. Reads are pinned to one version (snapshot.py). Everything but
-the log can be deleted and is built again.
+nothing, the next read derives them. Reads are pinned to one version (snapshots.py). Everything but
+the log can be deleted and is built again. Only an erasure takes anything out of the log (store/erasure.py).
 """
 
 import asyncio
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from plume_memory.config import MethodSettings
 from plume_memory.errors import InvalidInput, MemoryClosed, MemoryNotFound, MissingExtra
-from plume_memory.evidence.route import UnitIndex
-from plume_memory.records import Answer, History, ScoredUnit, Transition, Version
+from plume_memory.places import default_artifacts, is_missing_file
+from plume_memory.records import (
+    Answer,
+    ArchiveContents,
+    Difference,
+    ErasureCertificate,
+    ForgetOptions,
+    History,
+    ScoredUnit,
+    Verification,
+    Version,
+)
+from plume_memory.store.archive import write_archive
 from plume_memory.store.artifacts import ArtifactStore
 from plume_memory.store.chain import NO_PARENT
 from plume_memory.store.database import Database
 from plume_memory.store.derivations import Derivations
+from plume_memory.store.erasure import Erasures
 from plume_memory.store.log import Log
+from plume_memory.store.sources import Sources
 
 if TYPE_CHECKING:  # torch is imported when a model is first needed, not when a log is read
     from langchain_plume import ChatPlume
@@ -32,30 +45,10 @@ if TYPE_CHECKING:  # torch is imported when a model is first needed, not when a 
     from plume_memory.engine import Engine, Progress
     from plume_memory.model.prompt import Message
     from plume_memory.snapshot import AnswerChunk, AskOptions, DecodeOptions, Snapshot
+    from plume_memory.snapshots import Snapshots
 
 DEFAULT_URL = "sqlite:///plume.db"
 DEFAULT_MODEL = "smollm2-135m"
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """What one version's history holds and another's does not."""
-
-    before: int
-    after: int
-    removed: tuple[Transition, ...]
-    """Held at `before`, not at `after` (a rollback or a forget in between)."""
-    added: tuple[Transition, ...]
-    """Held at `after`, not at `before`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Verification:
-    """What `verify` checked; it raises instead of returning when anything is wrong."""
-
-    versions: int
-    head_hash: str
-    """Chain hash of the newest version; 64 zeros for an empty log."""
 
 
 class ParametricMemory:
@@ -81,8 +74,7 @@ class ParametricMemory:
         self._owns_database = owns_database
         self._closed = False
         self._lock = threading.RLock()
-        self._snapshots: OrderedDict[int, Snapshot] = OrderedDict()
-        self._newest: tuple[History, UnitIndex] | None = None
+        self._snapshots: Snapshots | None = None
 
     @classmethod
     def open(
@@ -121,15 +113,18 @@ class ParametricMemory:
         """
         if engine is not None and settings is not None:
             raise InvalidInput("Pass the settings to the engine: Engine.load(settings=...); an engine has its own.")
-        if not create and _is_missing_file(url):
+        if not create and is_missing_file(url):
             raise MemoryNotFound(f"There is no database at {url}, so no memory {name!r}. Check the URL, or create it.")
-        database = Database(url)
-        log = Log(database)
-        if create:
-            log.ensure(name)
-        elif not log.exists(name):
-            known = ", ".join(log.names()[:10]) or "none"
-            raise MemoryNotFound(f"No memory {name!r} in {url}; it has: {known}. Create it with `plume init`.")
+        with ExitStack() as on_error:
+            database = Database(url)
+            on_error.callback(database.close)
+            log = Log(database)
+            if create:
+                log.ensure(name)
+            elif not log.exists(name):
+                known = ", ".join(log.names()[:10]) or "none"
+                raise MemoryNotFound(f"No memory {name!r} in {url}; it has: {known}. Create it with `plume init`.")
+            on_error.pop_all()
 
         def load() -> "Engine":
             from plume_memory.engine import Engine  # noqa: PLC0415 — torch: seconds, and only when asked
@@ -186,45 +181,91 @@ class ParametricMemory:
         self._check_open()
         return self._log.rollback(self.name, to, metadata=metadata)
 
+    @overload
     def forget(
-        self,
-        version: int,
-        *,
-        reason: str | None = None,
-        idempotency_key: str | None = None,
-        expected_version: int | None = None,
-    ) -> Version:
-        """Append a version from which on the memory no longer holds the text of one update.
+        self, version: int | None = None, *, erase: Literal[False] = False, **what: Unpack[ForgetOptions]
+    ) -> Version: ...
 
-        Answers, routing and adapter of the new version are made from the texts that are left. Nothing is
-        deleted: earlier versions still answer from the text, the log keeps it, and a rollback to a version
-        before this one brings it back.
+    @overload
+    def forget(
+        self, version: int | None = None, *, erase: Literal[True], **what: Unpack[ForgetOptions]
+    ) -> ErasureCertificate: ...
+
+    def forget(
+        self, version: int | None = None, *, erase: bool = False, **what: Unpack[ForgetOptions]
+    ) -> Version | ErasureCertificate:
+        """Append a version from which on the memory no longer holds the text of one update, or a part of it.
+
+        Answers, routing and adapter of the new version are made from what is left. Nothing is deleted: earlier
+        versions still answer from the text, the log keeps it, and a rollback to a version before this one brings
+        it back. With `erase` it is removed for good instead, see `erase`.
 
         Args:
             version: the update whose text is to be forgotten; its text must hold now.
-            reason: kept in the new version's metadata under "reason".
-            idempotency_key: the same key with the same `version` is one forget, however often it is sent.
-            expected_version: append only if this is still the newest version.
+            erase: remove the text from the log as well, and everything derived from it.
+            **what: `ForgetOptions`: `text` (exact words of what holds now, instead of a version or within one),
+                `span` (start, end) in `entry(version).text`, `reason`, `idempotency_key`, `expected_version`.
+                White space at a cut is tidied: store/spans.py says how.
+
+        Returns:
+            The version appended; with `erase` the certificate.
 
         Raises:
             VersionNotFound: there is no such version.
-            InvalidInput: it is no update, or its text was forgotten or rolled back already; a reason that
-                says nothing or that a database cannot hold.
+            InvalidInput: it is no update, its text was forgotten or rolled back already, or the words stand
+                nowhere or in several places (says where); a reason that says nothing or cannot be stored.
             VersionConflict: the memory has moved on since `expected_version`.
             IdempotencyConflict: the key was used for something else.
-            StoreUnavailable: nothing was written.
+            StoreUnavailable: nothing was written; of an erasure, see `erase`.
+        """
+        if erase:
+            return self.erase(version, **what)
+        self._check_open()
+        return self._log.forget(self.name, version, **what)
+
+    def erase(
+        self, version: int | None = None, *, derive: bool = True, **what: Unpack[ForgetOptions]
+    ) -> ErasureCertificate:
+        """Remove the text of an update, or a part of it, for good: `forget(…, erase=True)`.
+
+        Whether it still holds or not, it is taken out of the log, of every fork and import of the row in the same
+        database, and of the freed pages and the write-ahead log; every artifact of these memories is deleted. The
+        log still verifies: a version of kind `erase` stands for what is gone. It cannot be undone, and no history
+        holds the text any more, whatever version it is of. What it does not reach is said in the certificate's
+        `limits`; above all, the text's sha256 stays, with which a short text can be guessed.
+
+        Killed in the middle, the same call completes it.
+
+        Args:
+            version: as for `forget`; its text need not hold any more.
+            derive: derive the newest version anew, now; otherwise the next read does.
+            **what: as for `forget`; `text` is searched in every text of the log, and neither `reason` nor
+                `idempotency_key` may repeat what is erased.
+
+        Raises:
+            VersionNotFound: there is no such version.
+            InvalidInput: as for `forget`, or the reason or key repeats the words.
+            VersionConflict: the memory has moved on since `expected_version`.
+            IdempotencyConflict: the key was used for something else.
+            StoreUnavailable: nothing was erased; or it was, but its bytes could not be removed from the file, e.g.
+                because another connection reads on: says so; repeat the call.
+            ArtifactError: an artifact could not be deleted; repeat the call.
         """
         self._check_open()
-        return self._log.forget(
-            self.name,
-            version,
-            reason=reason,
-            idempotency_key=idempotency_key,
-            expected_version=expected_version,
-        )
+        try:
+            certificate = Erasures(self._database, self._artifacts).erase(self.name, version, **what)
+        finally:  # whether or not it could be finished: the log may lack the text already
+            self._let_go()
+        if not derive:
+            return certificate
+        newest = self.at()
+        newest.derive()
+        return replace(certificate, rebuilt=(newest.version,))
 
     def fork(self, name: str, *, at: int | None = None) -> "ParametricMemory":
         """Copy the log up to version `at` (the newest by default) into a new memory.
+
+        What was erased since `at` is erased in the copy too, which has a version more for each such erasure.
 
         The object returned shares this one's engine and database connection and is closed with it; the
         fork itself stays and can be opened by its name.
@@ -284,7 +325,7 @@ class ParametricMemory:
         number = self._log.at_time(self.name, time) if time is not None else version
         if number is None:
             number = self._log.head_number(self.name)
-        return self._snapshot(number)
+        return self._pinned().at(number)
 
     def ask(self, question: "str | Sequence[Message]", **options: "Unpack[AskOptions]") -> Answer:
         """Answer from the newest version. See `Snapshot.ask`."""
@@ -347,6 +388,23 @@ class ParametricMemory:
         """Write the newest version's global adapter for other programs. See `Snapshot.export_adapter`."""
         return self.at().export_adapter(directory, format=format)
 
+    def export_archive(self, path: str | Path, *, artifacts: bool = False) -> ArchiveContents:
+        """Write the whole memory to one file, which `importers.archive.import_archive` reads into any database.
+
+        The same memory gives the same bytes. A file of that name is replaced whole. Needs no model.
+
+        Args:
+            path: the file; `.plume` by custom.
+            artifacts: take what was derived along.
+
+        Raises:
+            IntegrityError: the log does not verify; nothing is written.
+            InvalidInput: the file cannot be written.
+        """
+        self._check_open()
+        store = self._artifacts if artifacts else None
+        return write_archive(self._database, self.name, Path(path).expanduser(), artifacts=store)
+
     # --- upkeep ---------------------------------------------------------------------------------
 
     def verify(self) -> Verification:
@@ -365,8 +423,7 @@ class ParametricMemory:
         """
         snapshot = self.at()
         count = snapshot.discard()
-        with self._lock:
-            self._snapshots.clear()
+        self._pinned().clear()
         self.at(version=snapshot.version).derive()
         return count
 
@@ -413,50 +470,25 @@ class ParametricMemory:
         if self._closed:
             raise MemoryClosed(f"Memory {self.name!r} was closed; open it again with ParametricMemory.open.")
 
-    def _snapshot(self, number: int) -> "Snapshot":
-        from plume_memory.snapshot import Snapshot  # noqa: PLC0415 — torch: seconds, and only when asked
+    def _pinned(self) -> "Snapshots":
+        from plume_memory.snapshots import Snapshots  # noqa: PLC0415 — torch: seconds, and only when asked
 
         with self._lock:
-            if number in self._snapshots:
-                self._snapshots.move_to_end(number)
-                return self._snapshots[number]
-        history = self._log.history(self.name, number)
-        index = self._index(history)
-        snapshot = Snapshot(history, index, self.engine, self._cache())
-        with self._lock:
-            snapshot = self._snapshots.setdefault(number, snapshot)
-            while len(self._snapshots) > 4:
-                self._snapshots.popitem(last=False)
-        return snapshot
+            if self._snapshots is None:
+                self._snapshots = Snapshots(self._log, self.name, engine=lambda: self.engine, cache=self._cache)
+            return self._snapshots
 
-    def _index(self, history: History) -> UnitIndex:
-        """Routing index of a history; an update extends the newest one instead of reading everything again."""
+    def _let_go(self) -> None:
+        """Drop what this object and its engine keep in memory of texts."""
         with self._lock:
-            known = self._newest
-        if known and history.transitions[: len(known[0].transitions)] == known[0].transitions:
-            fresh = history.transitions[len(known[0].transitions) :]
-            index = known[1].extended(self.engine.units(fresh, first_position=len(known[1])))
-        else:
-            index = UnitIndex(self.engine.units(history.transitions))
-        with self._lock:
-            self._newest = (history, index)
-        return index
+            pinned, engine = self._snapshots, self.loaded_engine
+        if pinned is not None:
+            pinned.clear()
+        if engine is not None:
+            engine.release(self._artifacts.root_url)
 
-    def _cache(self) -> "DerivedCache":
+    def _cache(self, last_erasure: int) -> "DerivedCache":
         from plume_memory.derived import DerivedCache  # noqa: PLC0415 — beside the snapshot that uses it
 
-        return DerivedCache(Derivations(self._database), self._artifacts)
-
-
-def _is_missing_file(url: str) -> bool:
-    """Whether the URL names a SQLite file that does not exist: a read must not leave one behind."""
-    path = url.partition(":///")[2].partition("?")[0]
-    return url.startswith("sqlite") and path not in ("", ":memory:") and not Path(path).exists()
-
-
-def default_artifacts(url: str) -> str:
-    """Folder for derived bytes beside a SQLite file; in memory for a database in memory; else a local folder."""
-    path = url.partition(":///")[2].partition("?")[0]
-    if not url.startswith("sqlite"):
-        return "plume.artifacts"
-    return "memory://plume" if path in ("", ":memory:") else f"{path}.artifacts"
+        sources = Sources(self._database, self.name, last_erasure=last_erasure)
+        return DerivedCache(Derivations(self._database), self._artifacts, sources)

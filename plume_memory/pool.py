@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from plume_memory.config import MethodSettings
 from plume_memory.errors import InvalidInput, MemoryClosed
-from plume_memory.memory import DEFAULT_MODEL, DEFAULT_URL, ParametricMemory, default_artifacts
+from plume_memory.memory import DEFAULT_MODEL, DEFAULT_URL, ParametricMemory
+from plume_memory.places import default_artifacts
 from plume_memory.store.artifacts import ArtifactStore
 from plume_memory.store.database import Database
 from plume_memory.store.log import Log

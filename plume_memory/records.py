@@ -1,15 +1,24 @@
 """Values that cross module boundaries. Frozen; no torch, no SQL."""
 
+import dataclasses
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, TypedDict
 
 NOTICE = "[Correction & Update Notice]: The following account supersedes the corresponding details above."
 """Stands between two transitions of a history, exactly once per transition (METHOD: task)."""
 
 
-VersionKind = Literal["update", "rollback", "forget"]
+VersionKind = Literal["update", "rollback", "forget", "erase"]
+
+
+class Span(NamedTuple):
+    """A part of a text: from `start` to before `end`, in characters (code points)."""
+
+    start: int
+    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,21 +31,27 @@ class Version:
     """1 for the first entry, then dense and ascending."""
     kind: VersionKind
     text: str
-    """The update's text as given; empty for a rollback or a forget."""
+    """The update's text as given, without what was erased of it; empty for every other kind."""
     text_sha256: str
+    """Of the text as given, erased or not."""
     restores: int | None
     """For a rollback: the version whose history holds again from here on."""
     forgets: int | None
-    """For a forget: the update whose text no longer holds from here on."""
+    """For a forget or an erase: the update whose text no longer holds from here on."""
     metadata: dict[str, Any]
-    """For a forget with a reason: `{"reason": …}`."""
+    """For a forget or an erase with a reason: `{"reason": …}`; an erase has "erased" too, which vouches for what is
+    left of the erased update (store/chain.py)."""
     created_at: datetime
     """Aware, UTC."""
     idempotency_key: str | None
     parent_hash: str
     """chain_hash of the entry before; 64 zeros for the first."""
     chain_hash: str
-    """sha256 over (parent_hash, number, kind, restores or forgets, text_sha256, created_at, metadata)."""
+    """sha256 over (parent_hash, number, kind, restores or forgets with the span, text_sha256, created_at, metadata)."""
+    span: Span | None = None
+    """For a forget or an erase of a part: which, in the update's text as the log held it until this version."""
+    erased_by: int | None = None
+    """For an update that was erased, whole or in part: the last version of kind erase that names it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +60,42 @@ class Transition:
 
     version: int
     text: str
+
+
+class ForgetOptions(TypedDict, total=False):
+    """What is to be forgotten, beside the version's number, and how; see `ParametricMemory.forget`."""
+
+    text: str | None
+    """Exact words, which must stand in one place; with a version, in one place of its text."""
+    span: tuple[int, int] | None
+    """The part of the version's text: first character and one past the last, in the text as the log holds it."""
+    reason: str | None
+    """Kept in the new version's metadata under "reason"."""
+    idempotency_key: str | None
+    """The same key with the same target is one forget, however often it is sent."""
+    expected_version: int | None
+    """Append only if this is still the newest version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What one version's history holds and another's does not."""
+
+    before: int
+    after: int
+    removed: tuple[Transition, ...]
+    """Held at `before`, not at `after` (a rollback, a forget or an erasure in between)."""
+    added: tuple[Transition, ...]
+    """Held at `after`, not at `before`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What `verify` checked; it raises instead of returning when anything is wrong."""
+
+    versions: int
+    head_hash: str
+    """Chain hash of the newest version; 64 zeros for an empty log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +125,71 @@ class History:
 def join_transitions(texts: list[str]) -> str:
     """C(t) = C(t−1) ‖ C_u(t): joined by a line break, the notice and a line break."""
     return f"\n{NOTICE}\n".join(texts)
+
+
+@dataclass(frozen=True, slots=True)
+class ErasedText:
+    """One row of the log whose text was erased, whole or in part."""
+
+    memory: str
+    version: int
+    """The erased update."""
+    span: Span | None
+    """The part, in the text as the log held it until then; None for the whole text."""
+    erased_by: int
+    """The version of kind erase that was appended to this memory; in its chain."""
+    text_sha256: str
+    """Of the text as it was written."""
+    left_sha256: str
+    """Of what is left of it; that of the empty text when nothing is."""
+    chain_hash: str
+    """Of the erased update; unchanged."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErasureCertificate:
+    """What `forget(…, erase=True)` removed, and what it could not. Every number in it can be checked in the log."""
+
+    memory: str
+    version: int
+    """The version of kind erase that was appended to it."""
+    reason: str | None
+    erased: tuple[ErasedText, ...]
+    """One per row: the memory's own first, then copies of it in forks and imports of the same database."""
+    artifacts: tuple[str, ...]
+    """sha256 of every artifact that was deleted: all that were derived from a memory that held the text, and all
+    whose origin an older release did not record. Empty when an erasure is asked about again later."""
+    artifacts_place: str
+    """The only place that was searched for artifacts."""
+    still_said_by: tuple[int, ...]
+    """Other versions of the memory whose text, metadata or key holds the same words: they were left alone."""
+    rebuilt: tuple[int, ...]
+    """Versions whose adapter was derived anew before this was returned; any other is when it is next read."""
+    erased_at: datetime
+    """Aware, UTC."""
+    limits: tuple[str, ...]
+    """What this does not cover, in words."""
+
+    def to_json(self) -> str:
+        """Return one JSON document, keys sorted, times in ISO 8601."""
+        found = dataclasses.asdict(self)
+        for text in found["erased"]:  # asdict makes an object of a NamedTuple's own kind, JSON a list
+            text["span"] = None if text["span"] is None else {"start": text["span"].start, "end": text["span"].end}
+        return json.dumps({**found, "erased_at": self.erased_at.isoformat()}, sort_keys=True, ensure_ascii=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveContents:
+    """What an archive holds: of an export what was written, of an import what was read."""
+
+    memory: str
+    versions: int
+    head_hash: str
+    """Chain hash of the newest version; 64 zeros for an empty memory."""
+    artifacts: int
+    """0 unless they were asked for."""
+    artifacts_left_out: int
+    """Derived and noted, but missing or damaged where the artifacts are; the log rebuilds them."""
 
 
 @dataclass(frozen=True, slots=True)

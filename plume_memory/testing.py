@@ -1,7 +1,7 @@
-"""Small real models and a byte tokenizer for tests: yours and ours. CPU, offline, milliseconds.
+"""Small real models, a byte tokenizer and a database for tests: yours and ours. CPU, offline, milliseconds.
 
 `tiny_base("llama")` is a random model of a supported family behind the same `BaseModel` the engine
-uses; nothing is mocked.
+uses, `memory_database()` the store's own `Database`; nothing is mocked.
 """
 
 import hashlib
@@ -15,6 +15,7 @@ from plume_memory.engine import Engine
 from plume_memory.errors import InvalidInput
 from plume_memory.lora.factors import LoraFactors, Pair
 from plume_memory.model.base import BaseModel
+from plume_memory.store.database import Database
 
 _TEMPLATE = (
     "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>\n' }}{% endfor %}"
@@ -137,3 +138,12 @@ def tiny_engine(
     base = tiny_base(family)
     chosen = settings or MethodSettings(max_new_tokens=8, unit_tokens=64)
     return Engine(base, HashParameterizer(base, additive=additive, bias=bias), chosen)
+
+
+def memory_database() -> Database:
+    """Return an empty database in this process's memory: gone when it is closed.
+
+    It passes the tests that SQLite files and PostgreSQL pass, but for this: it is one connection, so a reader waits
+    for the writer, and a read inside a write in the same thread waits for itself until StoreUnavailable.
+    """
+    return Database("sqlite://")

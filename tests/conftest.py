@@ -1,5 +1,6 @@
 """Shared fixtures: tiny random models of every supported family, and the real SmolLM2."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +9,19 @@ import torch
 
 from plume_memory.model.base import BaseModel
 from plume_memory.testing import tiny_base
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Share the cores among parallel test processes: more threads than cores slow every one of them."""
+    worker = getattr(config, "workerinput", None)
+    if worker is not None:
+        torch.set_num_threads(max(1, torch.get_num_threads() // worker["workercount"]))
+
+
+def pytest_report_header() -> str:
+    """Say how thorough the crash, concurrency and fuzz tests are, and how to repeat them."""
+    extent = "whole (PLUME_SOAK=1)" if os.environ.get("PLUME_SOAK") == "1" else "short; `make soak` runs them whole"
+    return f"crash and fuzz tests: {extent}, seed {os.environ.get('PLUME_SEED', '20261121')} (PLUME_SEED)"
 
 
 @pytest.fixture(autouse=True)

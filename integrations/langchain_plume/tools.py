@@ -162,7 +162,7 @@ class HistoryTool(MemoryTool):
     def _run(self, limit: int = 10, run_manager: CallbackManagerForToolRun | None = None) -> str:
         with _as_tool_error():
             memory = self._own_memory()
-            held = {transition.version for transition in memory.text_at().transitions}
+            held = {transition.version: transition.text for transition in memory.text_at().transitions}
             return _json([_entry(version, held) for version in memory.history(limit=limit)])
 
 
@@ -197,15 +197,16 @@ def _shown(updates: "list[Transition]") -> str:
     return listed if len(newest) == len(updates) else f"{listed}; and {len(updates) - len(newest)} earlier ones"
 
 
-def _entry(version: "Version", held: set[int]) -> dict[str, Any]:
+def _entry(version: "Version", held: dict[int, str]) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "version": version.number,
         "kind": version.kind,
         "written_at": version.created_at.isoformat(timespec="seconds"),
     }
     if version.kind == "update":
-        # A text that was taken back must not come back to the model through its prompt.
-        return {**entry, "holds": True, "text": version.text} if version.number in held else {**entry, "holds": False}
+        # What was taken back, a text or a part of it, must not come back to the model through its prompt.
+        text = held.get(version.number)
+        return {**entry, "holds": False} if text is None else {**entry, "holds": True, "text": text}
     return {**entry, **({"restores": version.restores} if version.restores else {"forgets": version.forgets})}
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from plume_memory import __version__, errors
-from plume_memory.cli import memory_commands, model_commands, train_command
+from plume_memory.cli import forget_command, memory_commands, model_commands, portability_commands, train_command
 from plume_memory.cli.output import ERR
 
 _EXIT_CODES: tuple[tuple[type[errors.PlumeError], int], ...] = (
@@ -54,6 +54,8 @@ def _options(
 
 
 memory_commands.register(app)
+forget_command.register(app)
+portability_commands.register(app)
 model_commands.register(app)
 train_command.register(app)
 

@@ -33,10 +33,9 @@ def register(app: typer.Typer) -> None:
         show,
         diff,
         rollback,
-        forget,
         fork,
         route,
-        export,
+        export_adapter,
         verify,
         rebuild,
     ):
@@ -166,19 +165,6 @@ def rollback(
         emit(version, as_json, lambda: OUT.print(f"version {version.number} restores {to}"))
 
 
-def forget(
-    version: Annotated[int, typer.Argument(help="Update whose text is to be forgotten.")],
-    reason: Annotated[str | None, typer.Option("--reason", help="Why; kept in the log.")] = None,
-    name: MemoryName = "default",
-    url: Url = DEFAULT_URL,
-    as_json: AsJson = False,
-) -> None:
-    """Append a version that no longer holds the text of an update; nothing is deleted."""
-    with ParametricMemory.open(name, url=url, create=False) as memory:
-        forgotten = memory.forget(version, reason=reason)
-        emit(forgotten, as_json, lambda: OUT.print(f"version {forgotten.number} forgets {version}"))
-
-
 def fork(
     new_name: Annotated[str, typer.Argument(help="Name of the new memory.")],
     at: At = None,
@@ -217,7 +203,7 @@ def route(
         emit(units, as_json, people)
 
 
-def export(
+def export_adapter(
     directory: Annotated[Path, typer.Argument(help="Folder to write.")],
     form: Annotated[str, typer.Option("--format", help="peft or safetensors.")] = "peft",
     at: At = None,
@@ -324,8 +310,11 @@ def _show_versions(versions: list[Version]) -> None:
 def _shown_text(version: Version) -> str:
     """An update's text, or what an undo does, with its reason."""
     if version.kind == "update":
-        return version.text.strip()
+        mark = "" if version.erased_by is None else f" (erased by version {version.erased_by})"
+        return f"{version.text.strip()}{mark}".strip()
     if version.kind == "rollback":
         return f"restores {version.restores}"
     reason = version.metadata.get("reason")
-    return f"forgets {version.forgets}" + (f": {reason}" if reason else "")
+    verb = "forgets" if version.kind == "forget" else "erases"
+    part = "" if version.span is None else f", characters {version.span.start} to {version.span.end}"
+    return f"{verb} {version.forgets}{part}" + (f": {reason}" if reason else "")

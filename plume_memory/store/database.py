@@ -6,27 +6,41 @@ SQLite runs in WAL mode (readers never wait for the writer) with `synchronous=FU
 before it is acknowledged, so a version whose number a caller has seen survives a power cut. NORMAL would be
 faster but may lose the last acknowledged commits. A writer takes the lock at BEGIN (IMMEDIATE): it never
 reads a head that another writer then moves. Readers see one snapshot for the whole block on both databases.
+
+PostgreSQL writers run at READ COMMITTED whatever the server's default: they lock the rows they depend on, and
+must see what was committed while they waited for the lock. A connection that died while idle (the server was
+restarted) is replaced unnoticed. One that dies in a transaction is an error that says what is known: nothing was
+written (TransactionUndone), or that is not known (CommitUnknown).
 """
 
 import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy import event, exc
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
-from plume_memory.errors import InvalidInput, MemoryClosed, StoreUnavailable
+from plume_memory.errors import CommitUnknown, InvalidInput, MemoryClosed, StoreUnavailable, TransactionUndone
 from plume_memory.store import schema
-from plume_memory.store.failures import driver_needed, mapped, shown
+from plume_memory.store.failures import commit_mapped, driver_needed, mapped, shown
 
+_Result = TypeVar("_Result")
+_DRIVERS = {"sqlite": ("sqlite", "sqlite+pysqlite"), "postgresql": ("postgresql", "postgresql+psycopg")}
 _MIGRATION_LOCK = 0x706C756D65  # "plume": the advisory lock a PostgreSQL session holds while it migrates
+_CONNECTIONS = 16  # to PostgreSQL, of one process
+_WRITERS = 8  # of them at most: writers that wait for each other's locks leave the others to readers
+_ATTEMPTS = 5  # at a transaction that the database takes back
+_PAUSE_S = 0.02  # after the first attempt; doubles with each
+_RECONNECT_S = 5.0  # a server that answered before is waited for: it is restarting
+# A peer that vanished without a word (a cable, a host) is noticed within a minute instead of the system's hours.
+_KEEPALIVES = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
 
 
 class Database:
@@ -34,22 +48,25 @@ class Database:
 
     Args:
         url: SQLAlchemy URL: `sqlite:///file.db`, `sqlite://` (in memory), `postgresql://…`.
-        busy_timeout_s: Longest wait for another writer or for a free connection.
+        busy_timeout_s: Longest wait for another writer, for a free connection, or to be connected.
+        statement_timeout_s: Longest that PostgreSQL may work on one statement. SQLite has no such limit: its
+            statements run in this process.
 
     Raises:
-        InvalidInput: If the URL cannot be parsed or names another database. Nothing is opened yet.
+        InvalidInput: If the URL cannot be parsed or names another database or driver, or a timeout is not more
+            than 0. Nothing is opened yet.
     """
 
-    def __init__(self, url: str, *, busy_timeout_s: float = 30.0) -> None:
+    def __init__(self, url: str, *, busy_timeout_s: float = 30.0, statement_timeout_s: float = 60.0) -> None:
         self._url = _parse(url)
-        self._busy_timeout_s = busy_timeout_s
+        self._busy_timeout_s = _positive("busy_timeout_s", busy_timeout_s)
+        self._statement_timeout_s = _positive("statement_timeout_s", statement_timeout_s)
         self._engine: sa.Engine | None = None
         self._process = 0
         self._is_checked = False
         self._is_closed = False
         self._opening = threading.Lock()
-        # SQLite's busy handler polls and is not fair: the threads of one process queue here instead.
-        self._writing = threading.Lock()
+        self._writing = self._new_turns()
 
     @property
     def url(self) -> str:
@@ -67,7 +84,7 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:
         """Yield a connection on one snapshot of the database."""
-        with mapped(self._url), self._checked().connect() as connection:
+        with mapped(self._url), self._connected() as connection:
             if not self._is_sqlite:
                 connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
             with connection.begin():
@@ -78,13 +95,45 @@ class Database:
         """Yield a connection in one write transaction: committed at the end, rolled back on any error.
 
         A violated constraint passes through as `sqlalchemy.exc.IntegrityError`, for the caller to name.
+
+        Raises:
+            TransactionUndone: If the database took the transaction back, or the connection was lost before the
+                commit. Nothing was written.
+            CommitUnknown: If the connection was lost during the commit.
         """
         with mapped(self._url):
-            engine = self._checked()
-            with self._turn(), engine.connect() as connection:
+            self._check()
+            with self._turn(), self._connected() as connection:
                 connection.execution_options(plume_write=True)
-                with connection.begin():
+                with connection.begin() as transaction:
                     yield connection
+                    if transaction.is_active:  # the block has not rolled it back itself
+                        with commit_mapped(self._url):
+                            transaction.commit()
+
+    def transact(self, work: Callable[[sa.Connection], _Result], *, repeatable: bool = False) -> _Result:
+        """Run `work` in a write transaction and return its result; again, a few times, if it was undone.
+
+        Args:
+            work: Does nothing but SQL on the connection it is given: it may be called more than once.
+            repeatable: Whether two runs that are both committed write once, so that it may also run again when
+                the answer to a commit was lost.
+
+        Raises:
+            TransactionUndone: If every attempt was undone.
+            CommitUnknown: If the connection was lost during a commit, and the work is not repeatable or it was
+                the last attempt.
+        """
+        attempt = 1
+        while True:
+            try:
+                with self.write() as connection:
+                    return work(connection)
+            except (TransactionUndone, CommitUnknown) as err:
+                if attempt == _ATTEMPTS or (isinstance(err, CommitUnknown) and not repeatable):
+                    raise
+            time.sleep(_PAUSE_S * 2 ** (attempt - 1))
+            attempt += 1
 
     def revision(self) -> str | None:
         """Return the schema's revision, whatever it is; None for an empty database."""
@@ -112,8 +161,8 @@ class Database:
     def _is_sqlite(self) -> bool:
         return self._url.get_backend_name() == "sqlite"
 
-    def _checked(self) -> sa.Engine:
-        """Return the engine of a database whose schema is this package's; an empty one gets the schema."""
+    def _check(self) -> None:
+        """Refuse a database whose schema is not this package's; an empty one gets the schema."""
         engine = self._made()
         if not self._is_checked:
             with engine.connect() as connection:
@@ -122,7 +171,18 @@ class Database:
                 revision = self._migrate(engine, only_if_empty=True)
             schema.check_revision(revision, self.url)
             self._is_checked = True
-        return engine
+
+    def _connected(self) -> sa.Connection:
+        """Return a connection to the checked database, waiting for a server that is being restarted."""
+        self._check()
+        deadline = time.monotonic() + min(_RECONNECT_S, self._busy_timeout_s)
+        while True:
+            try:
+                return self._made().connect()
+            except exc.OperationalError:
+                if self._is_sqlite or time.monotonic() > deadline:
+                    raise
+            time.sleep(_PAUSE_S)
 
     def _made(self) -> sa.Engine:
         """Return the engine, making it on first use and again in a forked child."""
@@ -132,7 +192,7 @@ class Database:
             if self._engine is not None and self._process != os.getpid():
                 # A fork inherits its parent's sockets and file locks: forget them without closing.
                 self._engine.dispose(close=False)
-                self._engine, self._writing = None, threading.Lock()
+                self._engine, self._writing = None, self._new_turns()
             if self._engine is None:
                 with driver_needed(self._url):
                     self._engine = self._new_engine()
@@ -141,7 +201,7 @@ class Database:
 
     def _new_engine(self) -> sa.Engine:
         if not self._is_sqlite:
-            return sa.create_engine(self._url, pool_pre_ping=True, pool_timeout=self._busy_timeout_s)
+            return self._new_postgresql_engine()
         # A database in memory lives in its connection: one, handed from thread to thread.
         in_memory = _in_memory(self._url)
         engine = sa.create_engine(
@@ -156,19 +216,40 @@ class Database:
         event.listen(engine, "begin", _begin_sqlite)
         return engine
 
+    def _new_postgresql_engine(self) -> sa.Engine:
+        limits = {"lock_timeout": self._busy_timeout_s, "statement_timeout": self._statement_timeout_s}
+        settings = [f"-c {name}={max(1, round(1000 * seconds))}" for name, seconds in limits.items()]
+        given = self._url.query.get("options", ())  # the user's own come last: they win
+        options = " ".join([*settings, *([given] if isinstance(given, str) else given)])
+        # libpq's limit is in whole seconds, and 2 is its least.
+        network = {**_KEEPALIVES, "connect_timeout": max(2, round(self._busy_timeout_s))}
+        arguments: dict[str, Any] = {name: value for name, value in network.items() if name not in self._url.query}
+        engine = sa.create_engine(
+            self._url,
+            connect_args={**arguments, "options": options},
+            isolation_level="READ COMMITTED",
+            pool_pre_ping=True,
+            pool_size=_WRITERS,
+            max_overflow=_CONNECTIONS - _WRITERS,
+            pool_timeout=self._busy_timeout_s,
+        )
+        event.listen(engine, "checkout", _leave_writing_to_the_server)
+        return engine
+
+    def _new_turns(self) -> threading.Semaphore:
+        # SQLite's busy handler polls and is not fair: the threads of one process queue here instead.
+        return threading.Semaphore(1 if self._is_sqlite else _WRITERS)
+
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        """Wait for this process's other writers to SQLite."""
-        if not self._is_sqlite:
-            yield
-            return
-        lock = self._writing
-        if not lock.acquire(timeout=self._busy_timeout_s):
+        """Wait for this process's other writers."""
+        turns = self._writing
+        if not turns.acquire(timeout=self._busy_timeout_s):
             raise StoreUnavailable(f"{self.url} is busy: another thread has been writing for too long; try again.")
         try:
             yield
         finally:
-            lock.release()
+            turns.release()
 
     def _migrate(self, engine: sa.Engine, *, only_if_empty: bool) -> str:
         """Migrate under a lock every process respects; another may have done it while this one waited."""
@@ -179,6 +260,7 @@ class Database:
             with connection.begin():
                 if not self._is_sqlite:
                     connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MIGRATION_LOCK)))
+                    connection.execute(sa.text("SET LOCAL statement_timeout = 0"))  # a big table takes its time
                 found = schema.revision_of(connection)
                 if found is not None:
                     if only_if_empty:
@@ -210,14 +292,27 @@ def _parse(url: str) -> sa.URL:
     except exc.ArgumentError as err:
         raise InvalidInput(f"{url!r} is not a database URL: give e.g. sqlite:///plume.db.") from err
     backend = parsed.get_backend_name()
-    if backend not in ("sqlite", "postgresql"):
+    if backend not in _DRIVERS:
         raise InvalidInput(f"{shown(parsed)}: {backend} is not supported; use sqlite or postgresql.")
+    if parsed.drivername not in _DRIVERS[backend]:
+        raise InvalidInput(f"{shown(parsed)}: {parsed.drivername} is not supported; write {backend}:// alone.")
     # The bare name means another driver in each SQLAlchemy; this package's extra installs psycopg 3.
     return parsed.set(drivername="postgresql+psycopg") if parsed.drivername == "postgresql" else parsed
 
 
+def _positive(name: str, seconds: float) -> float:
+    if not 0 < seconds < float("inf"):
+        raise InvalidInput(f"{name} must be a number of seconds more than 0, got {seconds!r}.")
+    return seconds
+
+
 def _in_memory(url: sa.URL) -> bool:
     return url.database in (None, "", ":memory:") or url.query.get("mode") == "memory"
+
+
+def _leave_writing_to_the_server(connection: DBAPIConnection, entry: ConnectionPoolEntry, proxy: object) -> None:
+    """Undo what SQLAlchemy does after a read-only use: it demands READ WRITE, even of a server set to read-only."""
+    connection.read_only = None
 
 
 def _configure_sqlite(connection: DBAPIConnection, entry: ConnectionPoolEntry) -> None:

@@ -60,10 +60,13 @@ class Derivations:
         _check_key(sha256)
         derivation = Derivation(key, kind, sha256, size, datetime.now(UTC))
         values = {column.key: getattr(derivation, column.key) for column in _COLUMNS}
+
+        def replace(connection: sa.Connection) -> None:
+            connection.execute(sa.delete(DerivationRow).where(DerivationRow.key == key))
+            connection.execute(sa.insert(DerivationRow).values(values))
+
         try:
-            with self._database.write() as connection:
-                connection.execute(sa.delete(DerivationRow).where(DerivationRow.key == key))
-                connection.execute(sa.insert(DerivationRow).values(values))
+            self._database.transact(replace, repeatable=True)
         except exc.IntegrityError as err:
             # PostgreSQL alone: another process recorded the key between the two statements. Either is right.
             found = self.lookup(key)
@@ -75,13 +78,12 @@ class Derivations:
     def forget(self, key: str) -> None:
         """Delete one row; one that is not there is forgotten already. The artifact stays."""
         _check_key(key)
-        with self._database.write() as connection:
-            connection.execute(sa.delete(DerivationRow).where(DerivationRow.key == key))
+        gone = sa.delete(DerivationRow).where(DerivationRow.key == key)
+        self._database.transact(lambda connection: connection.execute(gone), repeatable=True)
 
     def clear(self) -> None:
         """Delete every row. The artifacts stay."""
-        with self._database.write() as connection:
-            connection.execute(sa.delete(DerivationRow))
+        self._database.transact(lambda connection: connection.execute(sa.delete(DerivationRow)), repeatable=True)
 
 
 def _check_key(key: str) -> None:

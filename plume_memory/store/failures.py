@@ -8,7 +8,20 @@ from pathlib import Path
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from plume_memory.errors import MissingExtra, StoreUnavailable
+from plume_memory.errors import CommitUnknown, MissingExtra, StoreUnavailable, TransactionUndone
+
+# SQLSTATE: serialization failure, deadlock. The server chose a victim and rolled it back; a repetition may pass.
+_UNDONE = ("40001", "40P01")
+# What PostgreSQL's codes mean to the caller; its words come in the server's language.
+_POSTGRESQL_ADVICE = {
+    "55P03": "is locked by another writer, longer than the busy timeout: try again",
+    "57014": "cancelled a statement that ran longer than the statement timeout, or that an administrator stopped: "
+    "nothing was written; allow it more time (statement_timeout_s) or try again",
+    "25006": "is read-only: give a place you may write to",
+    "53100": "has no room left on its disk: nothing was written; make room and try again",
+    "53300": "admits no further connection: close others, or raise its max_connections",
+    "42501": "denies the user of this URL what was asked: grant it, or give another user",
+}
 
 
 @contextmanager
@@ -25,11 +38,26 @@ def mapped(url: sa.URL) -> Iterator[None]:
     except exc.TimeoutError as err:
         raise StoreUnavailable(f"{shown(url)}: every connection is in use: {err}") from err
     except exc.DBAPIError as err:
-        raise StoreUnavailable(_message(url, str(err.orig))) from err
+        raise _named(url, err) from err
     except sqlite3.Error as err:  # from a connection's first pragmas, which SQLAlchemy does not wrap
-        raise StoreUnavailable(_message(url, str(err))) from err
+        raise StoreUnavailable(_sqlite_message(url, str(err))) from err
     except exc.SQLAlchemyError as err:
         raise StoreUnavailable(f"{shown(url)}: {err}") from err
+
+
+@contextmanager
+def commit_mapped(url: sa.URL) -> Iterator[None]:
+    """Say of a commit whose answer was lost that nobody knows whether it was written."""
+    try:
+        yield
+    except exc.DBAPIError as err:
+        if not err.connection_invalidated:
+            raise  # the server answered: nothing was written
+        raise CommitUnknown(
+            f"The connection to {shown(url)} was lost while a commit was under way ({_said(err)}): it may have been "
+            "written or not. Look whether it is there before you repeat it, or repeat it with the idempotency key it "
+            "had: that writes it once."
+        ) from err
 
 
 @contextmanager
@@ -42,11 +70,36 @@ def driver_needed(url: sa.URL) -> Iterator[None]:
 
 
 def shown(url: sa.URL) -> str:
-    """Return the URL without its password."""
-    return url.render_as_string(hide_password=True)
+    """Return the URL as a user writes it, without its password."""
+    if "password" in url.query:
+        url = url.update_query_dict({"password": "***"})
+    return url.set(drivername=url.get_backend_name()).render_as_string(hide_password=True)
 
 
-def _message(url: sa.URL, found: str) -> str:
+def _named(url: sa.URL, err: exc.DBAPIError) -> StoreUnavailable:
+    if url.get_backend_name() == "sqlite":
+        return StoreUnavailable(_sqlite_message(url, str(err.orig)))
+    name, found = shown(url), _said(err)
+    state = getattr(err.orig, "sqlstate", None)
+    if state in _UNDONE:
+        return TransactionUndone(f"{name} undid the transaction for another's sake ({found}): it may be repeated.")
+    if err.connection_invalidated:
+        return TransactionUndone(
+            f"The connection to {name} was lost before a commit ({found}): nothing was written; it may be repeated."
+        )
+    if state in _POSTGRESQL_ADVICE:
+        return StoreUnavailable(f"{name} {_POSTGRESQL_ADVICE[state]} ({found}).")
+    if state is None:  # the driver's own: there was no server to give a code
+        return StoreUnavailable(f"{name} cannot be reached ({found}): check the URL, and that the server runs.")
+    return StoreUnavailable(f"{name}: {found}")
+
+
+def _said(err: exc.DBAPIError) -> str:
+    """Return the database's words on one line."""
+    return " ".join(str(err.orig).split())
+
+
+def _sqlite_message(url: sa.URL, found: str) -> str:
     """Say what was found and what to do."""
     name = shown(url)
     if "not a database" in found:
@@ -60,6 +113,8 @@ def _message(url: sa.URL, found: str) -> str:
         return f"{name} cannot be opened ({found}): check that it is a file you may read and write."
     if "readonly" in found or "read-only" in found:
         return f"{name} is read-only ({found}): give a place you may write to."
+    if "full" in found:
+        return f"{name} has no room left on its disk ({found}): nothing was written; make room and try again."
     if "locked" in found or "busy" in found:
         return f"{name} is locked by another writer, longer than the busy timeout: try again."
     return f"{name}: {found}"

@@ -1,10 +1,13 @@
-"""The append-only log: every memory's versions, in one SQL database. Nothing updates or deletes a version.
+"""The append-only log: every memory's versions, in one SQL database. Nothing deletes a version.
+
+Nothing updates one either, but an erasure: it takes text out of it for good (erasure.py).
 
 Laws, each held by a test:
 
 - numbers are 1, 2, 3, … without a gap, whoever writes at the same time;
 - one append is one transaction: an acknowledged version outlives a crash, any other is there whole or not;
-- as_of(v) never changes once v exists: an undo is a version of its own (`rollback`, `forget`);
+- as_of(v) never changes once v exists, except that it lacks what was erased since: an undo is a version of its
+  own (`rollback`, `forget`, the `erase` that an erasure appends);
 - created_at never falls within a memory, even when the machine's clock does;
 - `verify` recomputes every hash (see `chain` for the bytes) and names the first version that does not fit.
 
@@ -15,23 +18,19 @@ noticed. Who can alter that row as well can hide a cut: keep a head's chain_hash
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from plume_memory.errors import (
-    IdempotencyConflict,
-    IntegrityError,
-    MemoryExists,
-    StoreUnavailable,
-    VersionConflict,
-    VersionNotFound,
-)
-from plume_memory.records import History, Version, VersionKind
-from plume_memory.store.chain import NO_PARENT, canonical_json, chain_hash, sha256_of
+from plume_memory.errors import IntegrityError, MemoryExists, StoreUnavailable, VersionNotFound
+from plume_memory.records import History, Version
+from plume_memory.store.chain import NO_PARENT, canonical_json
 from plume_memory.store.checks import MAX_NUMBER, check_moment, check_name, check_text
+from plume_memory.store.copies import copy_prefix, lock_copies
 from plume_memory.store.database import Database
+from plume_memory.store.entries import Entry as _Entry
+from plume_memory.store.entries import append_entry
 from plume_memory.store.memories import (
     FoundMemory,
     Origin,
@@ -41,15 +40,10 @@ from plume_memory.store.memories import (
     insert_memory,
     not_found,
 )
-from plume_memory.store.reading import (
-    VERSION_COLUMNS,
-    check_holds,
-    held_ranges,
-    texts_of,
-    to_version,
-    verify_rows,
-)
-from plume_memory.store.tables import MemoryRow, VersionRow
+from plume_memory.store.reading import VERSION_COLUMNS, held_updates, to_version, transitions_of
+from plume_memory.store.tables import IS_ERASURE, MemoryRow, VersionRow
+from plume_memory.store.targets import wanted
+from plume_memory.store.verifying import verify_rows
 
 _ATTEMPTS = 5
 
@@ -79,8 +73,7 @@ class Log:
         """
         check_name(memory)
         try:
-            with self._database.write() as connection:
-                insert_memory(connection, memory, self._clock())
+            self._database.transact(lambda connection: insert_memory(connection, memory, self._clock()))
         except exc.IntegrityError as err:
             raise MemoryExists(f"A memory named {memory!r} exists already; choose another name.") from err
 
@@ -161,37 +154,48 @@ class Log:
     def forget(
         self,
         memory: str,
-        version: int,
+        version: int | None = None,
         *,
+        text: str | None = None,
+        span: tuple[int, int] | None = None,
         reason: str | None = None,
         idempotency_key: str | None = None,
         expected_version: int | None = None,
     ) -> Version:
-        """Append a version from which on the history no longer holds the text of an update; nothing is removed.
+        """Append a version from which on the history lacks an update's text, or a part of it; nothing is removed.
 
         A rollback to a version before it undoes it; one to it or a version after does not.
 
         Args:
             memory: Name of the memory.
             version: The update whose text is to be forgotten; it must hold at the head.
+            text: Exact words instead of a version, which must stand in one place of what holds; with a version, in
+                one place of its text.
+            span: The part of the version's text: first character and one past the last, in the text of
+                `version(memory, version)`. White space at the cut is tidied (spans.py).
             reason: Kept in the metadata, under "reason".
-            idempotency_key: A repeated call with the same key and `version` answers with the version of the
+            idempotency_key: A repeated call with the same key and target answers with the version of the
                 first, whatever its reason or `expected_version`.
             expected_version: The head this was decided on.
 
         Raises:
             VersionNotFound: If there is no such version.
-            InvalidInput: If it is no update, or its text was forgotten or rolled back already.
+            InvalidInput: If it is no update, its text was forgotten or rolled back already, or the words stand
+                nowhere or in several places: says where.
             MemoryNotFound: If there is no such memory.
             VersionConflict: If the head is another than expected.
             IdempotencyConflict: If the key was used for something else.
         """
+        asked = wanted(version, text=text, span=span)
         metadata = None if reason is None else {"reason": check_text(reason, what="A reason")}
-        entry = _Entry("forget", "", None, version, metadata, idempotency_key, expected_version)
+        entry = _Entry("forget", "", None, version, metadata, idempotency_key, expected_version, asked=asked)
         return self._append(memory, entry, create=False)
 
     def fork(self, memory: str, new_name: str, at: int | None = None) -> int:
         """Copy the versions up to `at` (default: the head) into a new memory, hashes and keys included.
+
+        What was erased after `at` is erased in the copy too: for each such erasure it gets a version of its own
+        behind `at`, which vouches for it.
 
         Returns:
             The number of the new memory's head; 0 if `memory` is empty.
@@ -203,8 +207,7 @@ class Log:
         check_name(memory)
         check_name(new_name)
         try:
-            with self._database.write() as connection:
-                return self._fork(connection, memory, new_name, at)
+            return self._database.transact(lambda connection: self._fork(connection, memory, new_name, at))
         except exc.IntegrityError as err:
             raise MemoryExists(f"A memory named {new_name!r} exists already; choose another name.") from err
 
@@ -279,10 +282,19 @@ class Log:
             raise VersionNotFound(f"Memory {memory!r} had no version yet at {moment.isoformat()}.")
         return number
 
+    def last_erasure(self, memory: str) -> int:
+        """Return the newest version of kind erase; 0 for none. What was read before it may hold what it erased."""
+        check_name(memory)
+        query = sa.select(sa.func.coalesce(sa.func.max(VersionRow.number), 0)).where(IS_ERASURE)
+        with self._database.read() as connection:
+            found = get_memory(connection, memory)
+            return connection.execute(query.where(VersionRow.memory_id == found.id)).scalar_one()
+
     def history(self, memory: str, number: int | None = None) -> History:
         """Return C(t): the texts that hold at a version (default: the head; 0: before the first).
 
-        Only texts that hold are read: what a rollback or a forget has taken back stays on disk.
+        Only texts that hold are read: what a rollback or a forget has taken back stays on disk. What was erased
+        is in no history, whenever it was erased.
 
         Raises:
             VersionNotFound: If there is no version of that number.
@@ -293,8 +305,7 @@ class Log:
             at = found.head_number if number is None else number
             if at != 0:
                 check_number(found, at)
-            ranges = held_ranges(connection, memory, found.id, at)
-            return History(memory, at, texts_of(connection, memory, found.id, ranges))
+            return History(memory, at, transitions_of(held_updates(connection, memory, found.id, at)))
 
     def verify(self, memory: str) -> int:
         """Recompute every hash of the log and return the number of versions.
@@ -320,8 +331,10 @@ class Log:
         collision: exc.IntegrityError | None = None
         for _ in range(_ATTEMPTS):
             try:
-                with self._database.write() as connection:
-                    return self._append_row(connection, memory, entry, metadata_json, create=create)
+                return self._database.transact(
+                    lambda connection: self._append_row(connection, memory, entry, metadata_json, create=create),
+                    repeatable=entry.idempotency_key is not None,
+                )
             except exc.IntegrityError as err:
                 collision = err
         raise StoreUnavailable(
@@ -331,96 +344,15 @@ class Log:
     def _append_row(
         self, connection: sa.Connection, memory: str, entry: "_Entry", metadata_json: str, *, create: bool
     ) -> Version:
-        # 1. The memory, locked until the end of the transaction.
         found = find_memory(connection, memory, lock=True)
         if found is None:
             if not create:
                 raise not_found(memory)
             found = insert_memory(connection, memory, self._clock())
-        # 2. A repeated call is answered before anything is expected of the head.
-        repeated = self._repeated(connection, found, entry)
-        if repeated is not None:
-            return repeated
-        self._check_fits(connection, found, entry)
-        # 3. The version, chained to its parent.
-        created_at = self._next_moment(connection, found)
-        text_sha256, number = sha256_of(entry.text), found.head_number + 1
-        row = VersionRow(
-            memory_id=found.id,
-            number=number,
-            kind=entry.kind,
-            text=entry.text,
-            text_sha256=text_sha256,
-            restores=entry.restores,
-            forgets=entry.forgets,
-            metadata_json=metadata_json,
-            created_at=created_at,
-            idempotency_key=entry.idempotency_key,
-            parent_hash=found.head_hash,
-            chain_hash=chain_hash(
-                parent_hash=found.head_hash,
-                number=number,
-                kind=entry.kind,
-                restores=entry.restores,
-                forgets=entry.forgets,
-                text_sha256=text_sha256,
-                created_at=created_at,
-                metadata_json=metadata_json,
-            ),
-        )
-        values = {column.key: getattr(row, column.key) for column in VersionRow.__table__.columns}
-        connection.execute(sa.insert(VersionRow).values(values))
-        # 4. The head.
-        moved = sa.update(MemoryRow).where(MemoryRow.id == found.id)
-        connection.execute(moved.values(head_number=number, head_hash=row.chain_hash))
-        return to_version(memory, row)
-
-    def _check_fits(self, connection: sa.Connection, found: FoundMemory, entry: "_Entry") -> None:
-        """Refuse an entry that expects another head, or names a version that is not there or does not hold."""
-        if entry.expected_version is not None and entry.expected_version != found.head_number:
-            raise VersionConflict(
-                f"Memory {found.name!r} is at version {found.head_number}, expected was "
-                f"{entry.expected_version}: read what came between and append again."
-            )
-        if entry.restores is not None:
-            check_number(found, entry.restores)
-        if entry.forgets is not None:
-            check_number(found, entry.forgets)
-            check_holds(connection, found.name, found.id, found.head_number, entry.forgets)
-
-    def _repeated(self, connection: sa.Connection, found: FoundMemory, entry: "_Entry") -> Version | None:
-        if entry.idempotency_key is None:
-            return None
-        query = sa.select(*VERSION_COLUMNS).where(
-            VersionRow.memory_id == found.id, VersionRow.idempotency_key == entry.idempotency_key
-        )
-        row = connection.execute(query).first()
-        if row is None:
-            return None
-        if (row.kind, row.text, row.restores, row.forgets) != (entry.kind, entry.text, entry.restores, entry.forgets):
-            raise IdempotencyConflict(
-                f"Memory {found.name!r}: the idempotency key {entry.idempotency_key!r} belongs to version "
-                f"{row.number}, which says something else; use a new key for a new update."
-            )
-        return to_version(found.name, row)
-
-    def _next_moment(self, connection: sa.Connection, found: FoundMemory) -> datetime:
-        """Return the time of the next version, after checking that its parent is the one the head names."""
-        now = self._clock().astimezone(UTC)
-        if found.head_number == 0:
-            return now
-        query = sa.select(VersionRow.chain_hash, VersionRow.created_at)
-        query = query.where(VersionRow.memory_id == found.id, VersionRow.number == found.head_number)
-        parent = connection.execute(query).first()
-        if parent is None or parent.chain_hash != found.head_hash:
-            raise IntegrityError(
-                f"Memory {found.name!r}: the head, version {found.head_number}, is missing or altered; "
-                "nothing is appended to a broken log. Restore the database from a copy."
-            )
-        parent_moment: datetime = parent.created_at
-        return max(now, parent_moment)
+        return append_entry(connection, found, entry, metadata_json, self._clock)
 
     def _fork(self, connection: sa.Connection, memory: str, new_name: str, at: int | None) -> int:
+        lock_copies(connection, exclusive=False)
         found = get_memory(connection, memory)
         number = found.head_number if at is None else at
         head_hash = NO_PARENT
@@ -435,12 +367,7 @@ class Log:
             head_hash=head_hash,
             origin=Origin(memory, number),
         )
-        columns = [column for column in VersionRow.__table__.columns if column.key != "memory_id"]
-        prefix = sa.select(sa.literal(new.id), *columns)
-        prefix = prefix.where(VersionRow.memory_id == found.id, VersionRow.number <= number)
-        names = ["memory_id", *(column.key for column in columns)]
-        connection.execute(sa.insert(VersionRow).from_select(names, prefix))
-        return number
+        return copy_prefix(connection, found, new, self._clock)
 
     def _version(self, connection: sa.Connection, found: FoundMemory, number: int) -> Version:
         check_number(found, number)
@@ -449,15 +376,3 @@ class Log:
         if row is None:
             raise IntegrityError(f"Memory {found.name!r}: version {number} is missing from the log.")
         return to_version(found.name, row)
-
-
-class _Entry(NamedTuple):
-    """What is to be appended."""
-
-    kind: VersionKind
-    text: str
-    restores: int | None
-    forgets: int | None
-    metadata: dict[str, Any] | None
-    idempotency_key: str | None
-    expected_version: int | None

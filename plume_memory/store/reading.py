@@ -1,15 +1,16 @@
-"""Reads of the log over many rows: which texts hold at a version, and whether every row is as written."""
+"""Reads which texts hold at a version: along the rollbacks, forgets and erasures, then the texts alone."""
 
 import json
 from bisect import bisect_left, bisect_right
+from collections.abc import Collection
 from typing import Any, NamedTuple, cast
 
 import sqlalchemy as sa
 
 from plume_memory.errors import IntegrityError, InvalidInput
-from plume_memory.records import Transition, Version, VersionKind
-from plume_memory.store.chain import NO_PARENT, chain_hash, sha256_of
-from plume_memory.store.tables import IS_UNDO, VersionRow
+from plume_memory.records import Span, Transition, Version, VersionKind
+from plume_memory.store.spans import Cut, current_cuts, held_slices, said
+from plume_memory.store.tables import IS_ERASURE, IS_UNDO, VersionRow
 
 VERSION_COLUMNS = (
     VersionRow.number,
@@ -23,9 +24,11 @@ VERSION_COLUMNS = (
     VersionRow.idempotency_key,
     VersionRow.parent_hash,
     VersionRow.chain_hash,
+    VersionRow.span_start,
+    VersionRow.span_end,
+    VersionRow.erased_by,
 )
 _RANGES_PER_QUERY = 200  # two parameters each, below every SQLite's limit of 999
-_ROWS_PER_FETCH = 500
 
 
 class Numbers(NamedTuple):
@@ -35,13 +38,30 @@ class Numbers(NamedTuple):
     last: int
 
 
+class Held(NamedTuple):
+    """An update that holds, whole or in part."""
+
+    number: int
+    text: str
+    """As the log has it now."""
+    slices: tuple[Span, ...]
+    """What of it holds; none when all of it was erased, or forgotten part by part."""
+
+    @property
+    def said(self) -> str:
+        """The text as the history has it."""
+        return said(self.text, self.slices)
+
+
 class _Undo(NamedTuple):
-    """A rollback or a forget, without what else its row holds."""
+    """A rollback, a forget or an erasure, without what else its row holds."""
 
     number: int
     kind: str
     restores: int | None
     forgets: int | None
+    span_start: int | None
+    span_end: int | None
 
 
 class _Path(NamedTuple):
@@ -50,7 +70,9 @@ class _Path(NamedTuple):
     ranges: list[Numbers]
     """Of updates, ascending; forgotten ones included."""
     forgotten: dict[int, int]
-    """Forgotten update → the forget that took it away."""
+    """Update → the forget or erasure that took away the whole of it."""
+    cuts: dict[int, list[Cut]]
+    """Update → the forgets that took away a part of it."""
 
 
 def to_version(memory: str, row: Any) -> Version:
@@ -69,18 +91,74 @@ def to_version(memory: str, row: Any) -> Version:
         idempotency_key=found.idempotency_key,
         parent_hash=found.parent_hash,
         chain_hash=found.chain_hash,
+        span=span_of(found),
+        erased_by=found.erased_by,
     )
 
 
-def held_ranges(connection: sa.Connection, memory: str, memory_id: int, number: int) -> list[Numbers]:
-    """Return the numbers of the updates that hold at a version, ascending; reads rollbacks and forgets alone.
+def span_of(row: Any) -> Span | None:
+    """Return the part that a row names; None for the whole."""
+    return None if row.span_start is None or row.span_end is None else Span(row.span_start, row.span_end)
 
-    C(update t) = C(t−1) ‖ t, C(rollback t) = C(restores) and C(forget t) = C(t−1) without `forgets`: followed
-    from `number` down. What a forget takes away is always further down; a rollback that jumps over a forget
-    undoes it by never meeting it.
+
+def held_updates(
+    connection: sa.Connection, memory: str, memory_id: int, number: int, *, only: Collection[int] | None = None
+) -> list[Held]:
+    """Return the updates that hold at a version, oldest first; only texts that hold are read.
+
+    C(update t) = C(t−1) ‖ t, C(rollback t) = C(restores), and C(forget t) and C(erase t) = C(t−1) without what they
+    name: followed from `number` down. What a forget takes away is always further down; a rollback that jumps over
+    a forget undoes it by never meeting it. It does not undo an erasure: there the text itself is less.
+
+    Args:
+        connection: on one snapshot.
+        memory: name, for errors.
+        memory_id: its row.
+        number: the version; 0 before the first.
+        only: read none but these.
+
+    Raises:
+        IntegrityError: If an update is missing, or an undo names no version.
     """
     path = _followed(memory, _undos(connection, memory_id, number), number)
-    return _without(path.ranges, sorted(path.forgotten))
+    ranges = _without(path.ranges, sorted(path.forgotten))
+    if only is not None:
+        ranges = [Numbers(n, n) for n in sorted(only) if any(first <= n <= last for first, last in ranges)]
+    rows = _rows_of(connection, memory, memory_id, ranges)
+    cuts = path.cuts
+    if any(row.erased_by is not None for row in rows):
+        # Of any number: an erasure is not taken back, and every history lacks what it took.
+        erased = erasures_of(connection, memory_id)
+        cuts = {update: [*path.cuts.get(update, []), *erased.get(update, [])] for update in {*path.cuts, *erased}}
+    found: list[Held] = []
+    for row in rows:
+        if not row.text:  # erased as a whole
+            slices = []
+        elif row.number in cuts:
+            slices = held_slices(row.text, current_cuts(cuts[row.number]))
+        else:
+            slices = [Span(0, len(row.text))]
+        found.append(Held(row.number, row.text, tuple(slices)))
+    return found
+
+
+def transitions_of(held: list[Held]) -> tuple[Transition, ...]:
+    """Return the texts of a history; an update of which nothing is left brings none."""
+    return tuple(Transition(each.number, each.said) for each in held if each.slices)
+
+
+def erasures_of(connection: sa.Connection, memory_id: int, number: int | None = None) -> dict[int, list[Cut]]:
+    """Read the erasures of parts of texts: of all updates, or of one; ascending."""
+    query = sa.select(VersionRow.number, VersionRow.forgets, VersionRow.span_start, VersionRow.span_end)
+    query = query.where(VersionRow.memory_id == memory_id, IS_ERASURE).order_by(VersionRow.number)
+    if number is not None:
+        query = query.where(VersionRow.forgets == number)
+    found: dict[int, list[Cut]] = {}
+    for row in connection.execute(query):
+        span = span_of(row)
+        if span is not None:
+            found.setdefault(row.forgets, []).append(Cut(row.number, span, is_erased=True))
+    return found
 
 
 def check_holds(connection: sa.Connection, memory: str, memory_id: int, head: int, number: int) -> None:
@@ -89,18 +167,13 @@ def check_holds(connection: sa.Connection, memory: str, memory_id: int, head: in
     Raises:
         InvalidInput: Naming what the version is, or which version took its text back.
     """
-    query = sa.select(VersionRow.kind).where(VersionRow.memory_id == memory_id, VersionRow.number == number)
-    kind = connection.execute(query).scalar()
-    if kind is None:
-        raise _altered(memory, number, "it is missing")
-    if kind != "update":
-        raise InvalidInput(
-            f"Memory {memory!r}: version {number} is a {kind}, which has no text to forget. Name an update, or undo "
-            f"the {kind} by rolling back to an earlier version."
-        )
-    path = _followed(memory, _undos(connection, memory_id, head), head)
+    check_is_update(connection, memory, memory_id, number)
+    undos = _undos(connection, memory_id, head)
+    path = _followed(memory, undos, head)
     if number in path.forgotten:
-        reason = f"version {path.forgotten[number]} forgot it"
+        by = path.forgotten[number]
+        is_erased = any(undo.number == by and undo.kind == "erase" for undo in undos)
+        reason = f"version {by} {'erased' if is_erased else 'forgot'} it"
     elif not any(each.first <= number <= each.last for each in path.ranges):
         reason = "a rollback took it back"
     else:
@@ -111,59 +184,51 @@ def check_holds(connection: sa.Connection, memory: str, memory_id: int, head: in
     )
 
 
-def texts_of(connection: sa.Connection, memory: str, memory_id: int, ranges: list[Numbers]) -> tuple[Transition, ...]:
-    """Read the updates of the ranges, in order.
+def check_is_update(connection: sa.Connection, memory: str, memory_id: int, number: int) -> None:
+    """Refuse a version that has no text.
+
+    Raises:
+        InvalidInput: Naming what it is.
+        IntegrityError: If its row is missing.
+    """
+    query = sa.select(VersionRow.kind).where(VersionRow.memory_id == memory_id, VersionRow.number == number)
+    kind = connection.execute(query).scalar()
+    if kind is None:
+        raise altered(memory, number, "it is missing")
+    if kind != "update":
+        way_back = "" if kind == "erase" else f", or undo the {kind} by rolling back to an earlier version"
+        raise InvalidInput(
+            f"Memory {memory!r}: version {number} is a {kind}, which has no text to forget. Name an update{way_back}."
+        )
+
+
+def _rows_of(connection: sa.Connection, memory: str, memory_id: int, ranges: list[Numbers]) -> list[Any]:
+    """Read number, text and mark of the updates of the ranges, in order.
 
     Raises:
         IntegrityError: If one of them is missing.
     """
-    found: list[Transition] = []
+    found: list[Any] = []
     for start in range(0, len(ranges), _RANGES_PER_QUERY):
         some = ranges[start : start + _RANGES_PER_QUERY]
-        query = sa.select(VersionRow.number, VersionRow.text).order_by(VersionRow.number)
+        query = sa.select(VersionRow.number, VersionRow.text, VersionRow.erased_by).order_by(VersionRow.number)
         query = query.where(
             VersionRow.memory_id == memory_id, sa.or_(*(VersionRow.number.between(*each) for each in some))
         )
         rows = connection.execute(query).all()
         for expected, row in zip((n for each in some for n in range(each.first, each.last + 1)), rows, strict=False):
             if row.number != expected:
-                raise _altered(memory, expected, "it is missing")
-            found.append(Transition(row.number, row.text))
+                raise altered(memory, expected, "it is missing")
+        found.extend(rows)
     wanted = sum(each.last - each.first + 1 for each in ranges)
     if len(found) != wanted:
         raise IntegrityError(f"Memory {memory!r}: {wanted} versions should hold, {len(found)} are there.")
-    return tuple(found)
-
-
-def verify_rows(connection: sa.Connection, memory: str, memory_id: int, head_number: int, head_hash: str) -> int:
-    """Check every row of a log against its hashes and the head; return how many there are.
-
-    Raises:
-        IntegrityError: Naming the first row that does not fit.
-    """
-    query = sa.select(*VERSION_COLUMNS).where(VersionRow.memory_id == memory_id).order_by(VersionRow.number)
-    parent_hash, number = NO_PARENT, 0
-    rows = connection.execution_options(yield_per=_ROWS_PER_FETCH).execute(query)
-    for row in rows:
-        number += 1
-        if row.number != number:
-            raise _altered(memory, number, f"it is missing, version {row.number} follows")
-        if number > head_number:
-            raise _altered(memory, number, f"the head is version {head_number}")
-        reason = _misfit(cast(VersionRow, row), parent_hash)
-        if reason:
-            raise _altered(memory, number, reason)
-        parent_hash = row.chain_hash
-    if number < head_number:
-        raise _altered(memory, number + 1, f"it is missing, the head is version {head_number}")
-    if parent_hash != head_hash:
-        raise _altered(memory, number, "its chain hash is not the one the head was written with")
-    return number
+    return found
 
 
 def _undos(connection: sa.Connection, memory_id: int, number: int) -> list[_Undo]:
-    """Read the rollbacks and forgets up to a version, ascending."""
-    query = sa.select(VersionRow.number, VersionRow.kind, VersionRow.restores, VersionRow.forgets)
+    """Read the rollbacks, forgets and erasures up to a version, ascending."""
+    query = sa.select(*(getattr(VersionRow, field) for field in _Undo._fields))
     query = query.where(VersionRow.memory_id == memory_id, VersionRow.number <= number, IS_UNDO)
     query = query.order_by(VersionRow.number)
     return [_Undo(*row) for row in connection.execute(query)]
@@ -174,6 +239,7 @@ def _followed(memory: str, undos: list[_Undo], number: int) -> _Path:
     numbers = [undo.number for undo in undos]
     ranges: list[Numbers] = []
     forgotten: dict[int, int] = {}
+    cuts: dict[int, list[Cut]] = {}
     while number > 0:
         before = bisect_right(numbers, number) - 1
         last_undo = numbers[before] if before >= 0 else 0
@@ -182,13 +248,17 @@ def _followed(memory: str, undos: list[_Undo], number: int) -> _Path:
         if before < 0:
             break
         undo = undos[before]
-        reason = _names_no_version(*undo)
+        reason = _names_no_version(*undo[:4])
         if reason:
-            raise _altered(memory, undo.number, reason)
-        if undo.forgets is not None:
+            raise altered(memory, undo.number, reason)
+        span = span_of(undo)
+        if undo.forgets is not None and span is None:
             forgotten[undo.forgets] = undo.number
+        elif undo.forgets is not None and span is not None and undo.kind == "forget":
+            # an erasure of a part is found in the text, which lacks it, whatever way led here
+            cuts.setdefault(undo.forgets, []).append(Cut(undo.number, span, is_erased=False))
         number = undo.number - 1 if undo.restores is None else undo.restores
-    return _Path(ranges[::-1], forgotten)
+    return _Path(ranges[::-1], forgotten, cuts)
 
 
 def _without(ranges: list[Numbers], forgotten: list[int]) -> list[Numbers]:
@@ -205,41 +275,34 @@ def _without(ranges: list[Numbers], forgotten: list[int]) -> list[Numbers]:
     return left
 
 
-def _misfit(row: VersionRow, parent_hash: str) -> str | None:
-    """Say what does not fit, if anything."""
-    if row.parent_hash != parent_hash:
-        return "its parent_hash is not the chain hash of the version before"
-    if row.text_sha256 != sha256_of(row.text):
-        return "its text does not have the sha256 it was written with"
-    reason = _names_no_version(row.number, row.kind, row.restores, row.forgets)
-    if reason:
-        return reason
-    if row.kind != "update" and row.text:
-        return f"it has a text, being of kind {row.kind}"
-    expected = chain_hash(
-        parent_hash=row.parent_hash,
-        number=row.number,
-        kind=row.kind,
-        restores=row.restores,
-        forgets=row.forgets,
-        text_sha256=row.text_sha256,
-        created_at=row.created_at,
-        metadata_json=row.metadata_json,
-    )
-    return None if row.chain_hash == expected else "its fields do not have the chain hash they were written with"
+def names_no_version(row: VersionRow) -> str | None:
+    """Say what is wrong with the versions a row names: a rollback restores one, a forget names one, both earlier."""
+    return _names_no_version(row.number, row.kind, row.restores, row.forgets) or _names_no_span(row)
 
 
 def _names_no_version(number: int, kind: str, restores: int | None, forgets: int | None) -> str | None:
-    """Say what is wrong with the versions a row names: a rollback restores one, a forget forgets one, both earlier."""
-    for owner, verb, named in (("rollback", "restores", restores), ("forget", "forgets", forgets)):
-        if kind == owner and (named is None or not 1 <= named < number):
+    for owners, verb, named in (
+        (("rollback",), "restores", restores),
+        (("forget", "erase"), "forgets", forgets),
+    ):
+        if kind in owners and (named is None or not 1 <= named < number):
             return f"it {verb} {named}, which is no version before it"
-        if kind != owner and named is not None:
+        if kind not in owners and named is not None:
             return f"it {verb} {named}, being of kind {kind}"
     return None
 
 
-def _altered(memory: str, number: int, reason: str) -> IntegrityError:
+def _names_no_span(row: VersionRow) -> str | None:
+    start, end = row.span_start, row.span_end
+    if start is None and end is None:
+        return None
+    if row.kind not in ("forget", "erase"):
+        return f"it names characters {start} to {end}, being of kind {row.kind}"
+    return None if start is not None and end is not None and 0 <= start < end else f"{start} to {end} is no span"
+
+
+def altered(memory: str, number: int, reason: str) -> IntegrityError:
+    """Return the error for a row that is not as it was written."""
     return IntegrityError(
         f"Memory {memory!r}, version {number}: {reason}. The log was altered after it was written; "
         "restore the database from a copy."

@@ -22,7 +22,9 @@ from sqlalchemy import (
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 IS_UNDO = text("kind <> 'update'")
-"""Rollbacks and forgets. A query must say it in these words, or the databases do not use the partial index."""
+"""Rollbacks, forgets and erasures. A query must say it in these words, or no database uses the partial index."""
+IS_ERASURE = text("kind = 'erase'")
+"""Erasures alone; the same holds of its words."""
 
 
 class UtcDateTime(TypeDecorator[datetime]):
@@ -74,7 +76,11 @@ class MemoryRow(Base):
 
 
 class VersionRow(Base):
-    """One version. Immutable: triggers refuse UPDATE, DELETE and REPLACE."""
+    """One version. Immutable: triggers refuse DELETE, REPLACE and every UPDATE but one.
+
+    The one: an update's text loses exactly what a version of kind `erase`, written before, says; its metadata and
+    key go, `erased_by` is set to that version's number, and nothing else changes.
+    """
 
     __tablename__ = "versions"
     __table_args__ = (
@@ -84,10 +90,16 @@ class VersionRow(Base):
             "(kind = 'update' AND restores IS NULL AND forgets IS NULL) OR "
             "(kind = 'rollback' AND restores IS NOT NULL AND restores >= 1 AND restores < number "
             "AND forgets IS NULL) OR "
-            "(kind = 'forget' AND forgets IS NOT NULL AND forgets >= 1 AND forgets < number "
+            "((kind = 'forget' OR kind = 'erase') AND forgets IS NOT NULL AND forgets >= 1 AND forgets < number "
             "AND restores IS NULL)",
             name="ck_versions_kind",
         ),
+        CheckConstraint(
+            "(span_start IS NULL AND span_end IS NULL) OR ((kind = 'forget' OR kind = 'erase') AND "
+            "span_start IS NOT NULL AND span_end IS NOT NULL AND span_start >= 0 AND span_end > span_start)",
+            name="ck_versions_span",
+        ),
+        CheckConstraint("erased_by IS NULL OR (kind = 'update' AND erased_by > number)", name="ck_versions_erased_by"),
         Index("ix_versions_created_at", "memory_id", "created_at", "number"),
         # A history asks for the rollbacks and forgets alone: without this it would read every text's page.
         Index(
@@ -97,9 +109,13 @@ class VersionRow(Base):
             "kind",  # asked for and in the condition: with it SQLite reads the index alone
             "restores",
             "forgets",
+            "span_start",
+            "span_end",
             sqlite_where=IS_UNDO,
             postgresql_where=IS_UNDO,
         ),
+        # Asked for by every read of an older version: what was kept of it may hold what was erased since.
+        Index("ix_versions_erasures", "memory_id", "number", sqlite_where=IS_ERASURE, postgresql_where=IS_ERASURE),
     )
 
     memory_id: Mapped[int] = mapped_column(
@@ -117,6 +133,12 @@ class VersionRow(Base):
     idempotency_key: Mapped[str | None] = mapped_column(String(200))
     parent_hash: Mapped[str] = mapped_column(String(64))
     chain_hash: Mapped[str] = mapped_column(String(64))
+    span_start: Mapped[int | None] = mapped_column(BigInteger())
+    """For a forget or an erasure of a part: first character, in the text as the log held it then."""
+    span_end: Mapped[int | None] = mapped_column(BigInteger())
+    """One past the last."""
+    erased_by: Mapped[int | None] = mapped_column(BigInteger())
+    """For an update that was erased, whole or in part: the (last) version of kind erase that did it."""
 
 
 class DerivationRow(Base):
@@ -129,3 +151,27 @@ class DerivationRow(Base):
     sha256: Mapped[str] = mapped_column(String(64))
     size: Mapped[int] = mapped_column(BigInteger())
     created_at: Mapped[datetime] = mapped_column(UtcDateTime())
+
+
+class SourceRow(Base):
+    """Which memory an artifact was derived from. Written before the artifact, so that an erasure finds every one."""
+
+    __tablename__ = "derivation_sources"
+    __table_args__ = (Index("ix_derivation_sources_key", "key"),)
+
+    memory_id: Mapped[int] = mapped_column(
+        BigInteger(), ForeignKey("memories.id", name="fk_derivation_sources_memory_id"), primary_key=True
+    )
+    key: Mapped[str] = mapped_column(String(64), primary_key=True)
+    sha256: Mapped[str] = mapped_column(String(64), primary_key=True)
+
+
+class UnfinishedErasureRow(Base):
+    """An erasure that is in the log, while artifacts or freed pages may still hold what was erased."""
+
+    __tablename__ = "unfinished_erasures"
+
+    memory_id: Mapped[int] = mapped_column(
+        BigInteger(), ForeignKey("memories.id", name="fk_unfinished_erasures_memory_id"), primary_key=True
+    )
+    number: Mapped[int] = mapped_column(BigInteger(), primary_key=True, autoincrement=False)

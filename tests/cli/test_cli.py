@@ -99,7 +99,7 @@ def test_a_database_of_an_older_release_names_the_command_that_upgrades_it(plume
     assert code == 1
     command = re.search("`plume (db upgrade .*)`", " ".join(err.split()))
     assert command
-    assert plume(*command[1].split(), "--json")[1]["revision"] == "0002"
+    assert plume(*command[1].split(), "--json")[1]["revision"] == "0003"
     assert [v["number"] for v in plume("history", "-m", "alice", "--json")[1]] == [1, 2, 3, 4, 5]
 
 
@@ -151,7 +151,7 @@ def test_chat_asks_updates_and_leaves(plume: Any) -> None:
         (["update", "  "], 2, "InvalidInput"),
         (["history", "--db", "nonsense"], 2, "InvalidInput"),
         (["ask", "x", "--model", "no-such-model"], 3, "ModelNotFound"),
-        (["export", "out", "--format", "gguf"], 2, "InvalidInput"),
+        (["export-adapter", "out", "--format", "gguf"], 2, "InvalidInput"),
         (["models", "convert", "missing.bin", "out"], 1, "CheckpointError"),
         (["rollback", "x"], 2, "InvalidInput"),
         (["forget", "9"], 3, "VersionNotFound"),

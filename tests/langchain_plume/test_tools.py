@@ -309,6 +309,17 @@ def test_history_tells_the_newest_entries_and_the_texts_that_hold(facts: Paramet
     assert [e.get("text") for e in whole] == ["Alice lives in Bern.", *[None] * 6]
 
 
+def test_history_does_not_tell_a_forgotten_part_of_a_text_that_holds(memory: ParametricMemory) -> None:
+    memory.update("Alice lives in Bern. Her cat is called Mistral.")
+    memory.forget(text="Her cat is called Mistral.")
+
+    entries = json.loads(str(called(HistoryTool(memory=memory)).content))
+    assert [(e["kind"], e.get("text"), e.get("forgets")) for e in entries] == [
+        ("update", "Alice lives in Bern.", None),
+        ("forget", None, 1),
+    ]
+
+
 async def test_the_tools_work_async(memory: ParametricMemory) -> None:
     await RememberTool(memory=memory).ainvoke({"text": "Alice has a cat."})
     await ForgetTool(memory=memory).ainvoke({"text": "cat"})

@@ -1,24 +1,77 @@
-"""A database and a log in a temporary folder."""
+"""A database and a log: in a temporary folder, or, for a module that says so, in each kind of database in turn.
 
-from collections.abc import Iterator
+A module whose claims hold for more than SQLite files names the kinds: `DATABASES = ("sqlite", "memory", "postgresql")`.
+"""
+
+import importlib.util
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
 from plume_memory.store.database import Database
 from plume_memory.store.log import Log
+from plume_memory.testing import memory_database
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test that needs a database once for each kind that its module names."""
+    kinds = getattr(metafunc.module, "DATABASES", ())
+    if kinds and "url" in metafunc.fixturenames:
+        metafunc.parametrize("url", kinds, indirect=True)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Any]:
+    """A running `PostgresServer` (tests/postgres.py), one for the session."""
+    with _module("postgres").PostgresServer.running() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def migrated(postgres: Any) -> str:
+    """The name of a database that has the schema: to copy one is faster than to migrate another."""
+    name = postgres.create_database("migrated")
+    with Database(postgres.url(name)) as database:
+        database.upgrade()
+    return name
 
 
 @pytest.fixture
-def url(tmp_path: Path) -> str:
-    """The URL of a database file that does not exist yet."""
-    return f"sqlite:///{tmp_path / 'plume.db'}"
+def cutter(postgres: Any) -> Iterator[Any]:
+    """A `CommitCutter` (tests/postgres_proxy.py) in front of the server."""
+    folder = Path(tempfile.mkdtemp(prefix="plume-cut-"))  # short: a socket's path is at most 107 bytes
+    with _module("postgres_proxy").CommitCutter(folder, postgres.folder).serving() as cutter:
+        yield cutter
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The URL of an empty database: a file that does not exist yet, unless the test asks for another kind.
+
+    One of PostgreSQL has the schema already if the test uses it as `database` or `log`.
+    """
+    kind = getattr(request, "param", "sqlite")
+    if kind == "postgresql":
+        server = request.getfixturevalue("postgres")
+        has_schema = "database" in request.fixturenames
+        name = server.create_database(template=request.getfixturevalue("migrated") if has_schema else "template0")
+        yield server.url(name)
+        server.drop_database(name)
+    else:
+        yield {"sqlite": f"sqlite:///{tmp_path / 'plume.db'}", "memory": "sqlite://"}[kind]
 
 
 @pytest.fixture
 def database(url: str) -> Iterator[Database]:
     """A database, closed at the end."""
-    with Database(url) as database:
+    with memory_database() if url == "sqlite://" else Database(url) as database:
         yield database
 
 
@@ -26,3 +79,35 @@ def database(url: str) -> Iterator[Database]:
 def log(database: Database) -> Log:
     """An empty log."""
     return Log(database)
+
+
+@pytest.fixture
+def tamper(database: Database) -> Callable[..., None]:
+    """Do to the database what an intruder who owns its tables would: triggers and checks off, then the statements."""
+
+    def run(*statements: str) -> None:
+        with database.write() as connection:
+            if connection.dialect.name == "sqlite":
+                connection.exec_driver_sql("PRAGMA ignore_check_constraints=ON")
+                found = connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'trigger'").scalars()
+                unlock = [f"DROP TRIGGER {name}" for name in found]
+            else:
+                query = "SELECT conrelid::regclass, conname FROM pg_constraint WHERE contype = 'c' AND conrelid <> 0"
+                found = connection.exec_driver_sql(query)
+                unlock = [f"ALTER TABLE {table} DROP CONSTRAINT {name}" for table, name in found]
+                unlock += [f"ALTER TABLE {table} DISABLE TRIGGER USER" for table in ("memories", "versions")]
+            for statement in [*unlock, *statements]:
+                connection.exec_driver_sql(statement)
+
+    return run
+
+
+def _module(name: str) -> ModuleType:
+    """Import a file of the folder above, which lies on no import path."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).parents[1] / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module

@@ -1,6 +1,6 @@
 """Forgetting appends: the text no longer holds from there on, and everything before stays as it was."""
 
-import time
+from collections.abc import Callable
 
 import pytest
 import sqlalchemy as sa
@@ -16,7 +16,9 @@ from plume_memory.errors import (
     VersionNotFound,
 )
 from plume_memory.store.database import Database
-from plume_memory.store.log import Log, _Entry
+from plume_memory.store.log import Log
+
+DATABASES = ("sqlite", "memory", "postgresql")
 
 
 def numbers(log: Log, version: int | None = None, memory: str = "alice") -> list[int]:
@@ -79,10 +81,10 @@ def test_a_fork_takes_its_forgets_along_and_forgets_for_itself(filled: Log):
     assert filled.verify("after") == 6
 
 
-@pytest.mark.parametrize("version", [0, -1, 5, 10**30])
-def test_a_version_that_is_not_there_cannot_be_forgotten(filled: Log, version: int):
-    with pytest.raises(VersionNotFound, match=r"versions 1 to 4"):
-        filled.forget("alice", version)
+def test_a_version_that_is_not_there_cannot_be_forgotten(filled: Log):
+    for version in (0, -1, 5, 10**30):
+        with pytest.raises(VersionNotFound, match=r"versions 1 to 4"):
+            filled.forget("alice", version)
     assert filled.head_number("alice") == 4
 
 
@@ -166,29 +168,6 @@ def test_every_mix_of_entries_and_forks_replays_to_the_state(steps: list[tuple[s
                     log.forget(memory, update)
 
 
-def test_a_history_reads_its_undos_from_the_index_alone(filled: Log, database: Database):
-    filled.forget("alice", 2)
-    asked = []
-    with database.read() as connection:
-        sa.event.listen(connection.engine, "before_cursor_execute", lambda *event: asked.append(event[2:4]))
-    filled.history("alice")
-    [(statement, parameters)] = [each for each in asked if "versions.forgets" in each[0]]
-    with database.read() as connection:
-        plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters).all()
-    assert [row.detail.split(" (")[0] for row in plan] == ["SEARCH versions USING COVERING INDEX ix_versions_undos"]
-
-
-def test_hundreds_of_forgets_are_read_in_a_second(log: Log, database: Database):
-    with database.write() as connection:
-        for i in range(1, 3_001):
-            entry = ("update", f"text {i}", None, None) if i <= 2_000 or i % 2 else ("forget", "", None, i - 2_000)
-            log._append_row(connection, "alice", _Entry(*entry, None, None, None), "{}", create=True)
-    start = time.perf_counter()
-    held = numbers(log)
-    assert time.perf_counter() - start < 1
-    assert held == [*range(1, 1_001, 2), *range(1_001, 2_001), *range(2_001, 3_001, 2)]
-
-
 @pytest.mark.parametrize(
     ("statement", "named"),
     [
@@ -203,12 +182,9 @@ def test_hundreds_of_forgets_are_read_in_a_second(log: Log, database: Database):
         ("UPDATE versions SET forgets = 1 WHERE number = 3", "version 3: it forgets 1, being of kind update"),
     ],
 )
-def test_verify_names_an_altered_forget(filled: Log, database: Database, statement: str, named: str):
+def test_verify_names_an_altered_forget(filled: Log, tamper: Callable[..., None], statement: str, named: str):
     filled.forget("alice", 2)
-    with database.write() as connection:
-        connection.exec_driver_sql("DROP TRIGGER versions_no_update")
-        connection.exec_driver_sql("PRAGMA ignore_check_constraints=ON")
-        connection.exec_driver_sql(statement)
+    tamper(statement)
     with pytest.raises(IntegrityError, match=named):
         filled.verify("alice")
 

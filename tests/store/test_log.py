@@ -18,6 +18,8 @@ from plume_memory.records import NOTICE, History, Transition
 from plume_memory.store.database import Database
 from plume_memory.store.log import Log, Origin
 
+DATABASES = ("sqlite", "memory", "postgresql")
+
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -95,29 +97,27 @@ def test_a_memory_that_is_not_there_is_an_error_and_is_not_created(log: Log):
     assert log.names() == []
 
 
-@pytest.mark.parametrize("text", ["", " \n\t\u2003", "a\x00b", "a\ud800b", None, 7])
-def test_a_text_that_cannot_be_stored_is_refused(log: Log, text):
-    with pytest.raises(InvalidInput, match="update's text"):
-        log.append("alice", text)
+def test_a_text_that_cannot_be_stored_is_refused(log: Log):
+    for text in ("", " \n\t\u2003", "a\x00b", "a\ud800b", None, 7):
+        with pytest.raises(InvalidInput, match="update's text"):
+            log.append("alice", text)
     assert log.names() == []
 
 
-@pytest.mark.parametrize("name", ["", "   ", "a\nb", "x" * 201, "a\x00", "\ud800", "a\x85", None])
-def test_a_name_that_cannot_be_stored_is_refused(log: Log, name):
-    for call in (
-        lambda: log.create(name),
-        lambda: log.append(name, "x"),
-        lambda: log.head(name),
-        lambda: log.exists(name),
-    ):
-        with pytest.raises(InvalidInput, match="name"):
-            call()
+def test_a_name_that_cannot_be_stored_is_refused(log: Log):
+    for name in ("", "   ", "a\nb", "x" * 201, "a\x00", "\ud800", "a\x85", None):
+        for call in (log.create, lambda name: log.append(name, "x"), log.head, log.exists):
+            with pytest.raises(InvalidInput, match="name"):
+                call(name)
+    assert log.names() == []
 
 
-@pytest.mark.parametrize("name", ["x" * 200, "../etc", "用户 1", "it's; DROP TABLE versions", "%"])
-def test_any_other_name_is_a_name(log: Log, name: str):
-    log.append(name, "x")
-    assert log.names() == [name]
+def test_any_other_name_is_a_name(log: Log):
+    names = ["x" * 200, "用" * 200, "../etc", "用户 1", "it's; DROP TABLE versions", "%", "a", "A", "a "]
+    for name in names:
+        log.append(name, f"of {name}")
+    assert log.names() == sorted(names)
+    assert [texts(log.history(name)) for name in names] == [[f"of {name}"] for name in names]
 
 
 def test_metadata_and_keys_are_checked_before_anything_is_written(log: Log):
@@ -173,11 +173,11 @@ def test_rollback_appends_and_keeps_history(log: Log):
     assert log.verify("alice") == 7
 
 
-@pytest.mark.parametrize("to", [0, -1, 2, 10**30])
-def test_a_rollback_to_a_version_that_is_not_there_is_refused(log: Log, to: int):
+def test_a_rollback_to_a_version_that_is_not_there_is_refused(log: Log):
     log.append("alice", "x")
-    with pytest.raises(VersionNotFound, match=r"versions 1 to 1"):
-        log.rollback("alice", to)
+    for to in (0, -1, 2, 10**30):
+        with pytest.raises(VersionNotFound, match=r"versions 1 to 1"):
+            log.rollback("alice", to)
     assert log.head("alice").number == 1
 
 

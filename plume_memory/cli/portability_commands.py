@@ -1,0 +1,78 @@
+"""Commands that take memories out of a database and into one."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from plume_memory.cli.memory_commands import AsJson, Url
+from plume_memory.cli.output import emit, say
+from plume_memory.errors import InvalidInput
+from plume_memory.importers.archive import import_archive
+from plume_memory.importers.letta import LettaImport, import_letta
+from plume_memory.importers.mem0 import Mem0Import, import_mem0
+from plume_memory.memory import DEFAULT_URL, ParametricMemory
+
+Artifacts = Annotated[bool, typer.Option("--artifacts", help="With what was derived.")]
+
+
+class Kind(StrEnum):
+    """What a file is."""
+
+    archive = "archive"
+    mem0 = "mem0"
+    letta = "letta"
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the tree."""
+    app.command()(export)
+    app.command("import")(import_file)
+
+
+def export(
+    name: Annotated[str, typer.Argument(help="Name of the memory.")],
+    file: Annotated[Path, typer.Argument(help="Archive to write.")],
+    artifacts: Artifacts = False,
+    url: Url = DEFAULT_URL,
+    as_json: AsJson = False,
+) -> None:
+    """Write a whole memory to one archive."""
+    with ParametricMemory.open(name, url=url, create=False) as memory:
+        found = memory.export_archive(file, artifacts=artifacts)
+        emit(found, as_json, lambda: say(f"{found.versions} versions, head {found.head_hash}, in {file}"))
+
+
+def import_file(
+    file: Annotated[Path, typer.Argument(help="An archive, or an export of another memory system.")],
+    kind: Annotated[Kind, typer.Option("--from", help="What the file is.")] = Kind.archive,
+    name: Annotated[str | None, typer.Option("--name", "-m", help="Name of the memory; by default the file's.")] = None,
+    artifacts: Annotated[
+        bool, typer.Option("--artifacts", help="Take what was derived along; only from an archive you trust.")
+    ] = False,
+    messages: Annotated[bool, typer.Option("--messages", help="Of a Letta file: the messages too.")] = False,
+    url: Url = DEFAULT_URL,
+    as_json: AsJson = False,
+) -> None:
+    """Read an archive into a new memory, or another system's export into memories."""
+    if artifacts and kind is not Kind.archive:
+        raise InvalidInput(f"--artifacts goes with an archive, not with --from {kind.value}.")
+    if messages and kind is not Kind.letta:
+        raise InvalidInput("--messages goes with --from letta.")
+    if kind is Kind.archive:
+        read = import_archive(file, url=url, memory=name, with_artifacts=artifacts)
+        emit(read, as_json, lambda: say(f"memory {read.memory!r}: {read.versions} versions, head {read.head_hash}"))
+        return
+    done: Mem0Import | LettaImport
+    if kind is Kind.mem0:
+        done = import_mem0(file, url=url, memory=name)
+    else:
+        done = import_letta(file, url=url, memory=name, messages=messages)
+    emit(done, as_json, lambda: _show(done))
+
+
+def _show(done: Mem0Import | LettaImport) -> None:
+    say(f"{done.written} written, {done.unchanged} unchanged, {done.replaced} replaced: {', '.join(done.memories)}")
+    for left in done.left_out:
+        say(f"left out: {left.where}: {left.reason}")

@@ -1,0 +1,17 @@
+"""Where a memory's files are: whether a database is there, and where what is derived goes when nobody says."""
+
+from pathlib import Path
+
+
+def is_missing_file(url: str) -> bool:
+    """Whether the URL names a SQLite file that does not exist: a read must not leave one behind."""
+    path = url.partition(":///")[2].partition("?")[0]
+    return url.startswith("sqlite") and path not in ("", ":memory:") and not Path(path).exists()
+
+
+def default_artifacts(url: str) -> str:
+    """Folder for derived bytes beside a SQLite file; in memory for a database in memory; else a local folder."""
+    path = url.partition(":///")[2].partition("?")[0]
+    if not url.startswith("sqlite"):
+        return "plume.artifacts"
+    return "memory://plume" if path in ("", ":memory:") else f"{path}.artifacts"

@@ -1,0 +1,164 @@
+"""A whole memory as one file, format 1: what is in it, and how it is written. archive_reading.py reads it.
+
+A ZIP file whose members are stored as they are, not compressed, so that equal memories make equal bytes and no
+small file unpacks to a large one. In this order, times 1980-01-01, nothing else:
+
+    log.jsonl               one version a line, oldest first: canonical JSON (chain.py), a line break behind each
+    derivations.jsonl       only with artifacts: {"key", "kind", "sha256"} a line, by key
+    artifacts/<sha256>      only with artifacts: the bytes, by address
+    manifest.json           canonical JSON: format, schema revision, the memory's row, counts, and size and sha256
+                            of every member before
+
+A version's line has the fields of its row: numbers, kind, text, metadata as an object, hashes, created_at as it is
+hashed, span as [start, end], erased_by. An erased version has its mark and what is left of it.
+"""
+
+import contextlib
+import hashlib
+import os
+import tempfile
+import zipfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from plume_memory.errors import ArtifactError, InvalidInput
+from plume_memory.records import ArchiveContents, Version
+from plume_memory.store.artifacts import ArtifactStore
+from plume_memory.store.chain import canonical_json, written_time
+from plume_memory.store.checks import check_name
+from plume_memory.store.database import Database
+from plume_memory.store.memories import FoundMemory, get_memory
+from plume_memory.store.reading import VERSION_COLUMNS, to_version
+from plume_memory.store.schema import latest_revision
+from plume_memory.store.tables import DerivationRow, MemoryRow, SourceRow, VersionRow
+from plume_memory.store.verifying import verify_rows
+
+FORMAT = 1
+MANIFEST, LOG, DERIVATIONS, ARTIFACTS = "manifest.json", "log.jsonl", "derivations.jsonl", "artifacts/"
+_ROWS_PER_FETCH = 500
+_ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+def write_archive(
+    database: Database, memory: str, path: Path, *, artifacts: ArtifactStore | None = None
+) -> ArchiveContents:
+    """Write one memory, as it stands in one snapshot, to a file; an older file of that name is replaced whole.
+
+    Args:
+        database: where it is.
+        memory: its name.
+        path: the file.
+        artifacts: take what was derived along, from here.
+
+    Raises:
+        MemoryNotFound: If there is no such memory.
+        IntegrityError: If its log does not verify: it is not exported.
+        InvalidInput: If the file cannot be written.
+    """
+    check_name(memory)
+    try:
+        with _replacing(path) as temporary, database.read() as connection:
+            found = get_memory(connection, memory)
+            verify_rows(connection, memory, found.id, found.head_number, found.head_hash)
+            with zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
+                return _write(archive, connection, found, artifacts)
+    except OSError as err:
+        raise InvalidInput(f"The archive cannot be written to {path}: {err}.") from err
+
+
+def version_line(version: Version) -> str:
+    """Write a version as the log's line has it, without the line break."""
+    fields = ("number", "kind", "text", "text_sha256", "restores", "forgets", "metadata", "idempotency_key")
+    line: dict[str, Any] = {
+        name: getattr(version, name) for name in (*fields, "parent_hash", "chain_hash", "erased_by")
+    }
+    line["created_at"] = written_time(version.created_at)
+    line["span"] = None if version.span is None else [version.span.start, version.span.end]
+    return canonical_json(line)
+
+
+def _write(
+    archive: zipfile.ZipFile, connection: sa.Connection, found: FoundMemory, artifacts: ArtifactStore | None
+) -> ArchiveContents:
+    members = {LOG: _member(archive, LOG, _log_lines(connection, found))}
+    written, left_out = 0, 0
+    if artifacts is not None:
+        lines: list[bytes] = []
+        for key, kind, sha256 in _derivations(connection, found.id):
+            name = f"{ARTIFACTS}{sha256}"
+            if name not in members:
+                try:
+                    content = artifacts.get(sha256)
+                except ArtifactError:  # a cache: what is not there is counted, and the log rebuilds it
+                    left_out += 1
+                    continue
+                members[name] = _member(archive, name, [content])
+                written += 1
+            lines.append(canonical_json({"key": key, "kind": kind, "sha256": sha256}).encode() + b"\n")
+        members[DERIVATIONS] = _member(archive, DERIVATIONS, lines)
+    manifest = {
+        "format": FORMAT,
+        "schema": latest_revision(),
+        "memory": _memory(connection, found),
+        "versions": found.head_number,
+        "artifacts": written,
+        "members": members,
+    }
+    _member(archive, MANIFEST, [canonical_json(manifest).encode()])
+    return ArchiveContents(found.name, found.head_number, found.head_hash, written, left_out)
+
+
+def _member(archive: zipfile.ZipFile, name: str, parts: Iterable[bytes]) -> dict[str, Any]:
+    """Write one member; returns its size and sha256."""
+    info = zipfile.ZipInfo(name, _ZIP_EPOCH)
+    info.create_system, info.external_attr = 3, 0o600 << 16  # the same on every system
+    sha256, size = hashlib.sha256(), 0
+    with archive.open(info, "w", force_zip64=True) as file:
+        for part in parts:
+            file.write(part)
+            sha256.update(part)
+            size += len(part)
+    return {"sha256": sha256.hexdigest(), "size": size}
+
+
+def _log_lines(connection: sa.Connection, found: FoundMemory) -> Iterator[bytes]:
+    query = sa.select(*VERSION_COLUMNS).where(VersionRow.memory_id == found.id).order_by(VersionRow.number)
+    with connection.execute(query.execution_options(yield_per=_ROWS_PER_FETCH)) as rows:
+        for row in rows:
+            yield version_line(to_version(found.name, row)).encode() + b"\n"
+
+
+def _memory(connection: sa.Connection, found: FoundMemory) -> dict[str, Any]:
+    created_at = connection.execute(sa.select(MemoryRow.created_at).where(MemoryRow.id == found.id)).scalar_one()
+    origin = None if found.origin_name is None else {"memory": found.origin_name, "version": found.origin_version or 0}
+    return {
+        "name": found.name,
+        "created_at": written_time(created_at),
+        "head_number": found.head_number,
+        "head_hash": found.head_hash,
+        "origin": origin,
+    }
+
+
+def _derivations(connection: sa.Connection, memory_id: int) -> list[tuple[str, str, str]]:
+    query = sa.select(DerivationRow.key, DerivationRow.kind, DerivationRow.sha256)
+    query = query.join(SourceRow, SourceRow.key == DerivationRow.key).where(SourceRow.memory_id == memory_id)
+    return [(row.key, row.kind, row.sha256) for row in connection.execute(query.distinct().order_by(DerivationRow.key))]
+
+
+@contextlib.contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """Yield a temporary file beside `path`; it takes the name, fsynced, when the block ends without an error."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".tmp-")
+    temporary = Path(name)
+    try:
+        os.close(descriptor)
+        yield temporary
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

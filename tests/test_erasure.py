@@ -1,0 +1,128 @@
+"""Erasure through ParametricMemory: nothing that answers holds the text any more, in this object or another."""
+
+from pathlib import Path
+
+import pytest
+
+from plume_memory import Engine, ParametricMemory
+from plume_memory.errors import InvalidInput
+from plume_memory.records import Answer, ErasureCertificate, Version
+from plume_memory.testing import tiny_engine
+
+QUESTION = "Where does Alice live?"
+SECRET = "Alice lives at Zytgloggelaube 7."
+
+
+def opened(folder: Path, name: str, engine: Engine) -> ParametricMemory:
+    return ParametricMemory.open(name, url=f"sqlite:///{folder / 'log.db'}", engine=engine)
+
+
+def said(answer: Answer) -> tuple[str, tuple[float, ...]]:
+    return answer.text, tuple(token.js for token in answer.trace)
+
+
+def artifact_names(folder: Path) -> set[str]:
+    return {path.name for path in (folder / "log.db.artifacts").rglob("*") if path.is_file()}
+
+
+def test_forget_returns_a_version_and_with_erase_a_certificate(tmp_path: Path) -> None:
+    with opened(tmp_path, "alice", tiny_engine()) as memory:
+        memory.update(f"{SECRET} She has a cat.")
+        version: Version = memory.forget(text="She has a cat.", reason="it ran away")
+        certificate: ErasureCertificate = memory.forget(1, span=(0, len(SECRET)), erase=True, expected_version=2)
+
+        assert version.metadata == {"reason": "it ran away"}
+        assert (certificate.version, certificate.rebuilt) == (3, (3,))
+        assert memory.text_at().transitions == ()
+        assert memory.verify().versions == 3
+        with pytest.raises(TypeError, match="reasons"):
+            memory.forget(1, reasons="no such option")  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("target", [{"version": 2}, {"text": f" {SECRET}"}])
+def test_after_an_erasure_every_reader_is_as_one_that_never_had_the_text(tmp_path: Path, target: dict) -> None:
+    texts = ["Bob has a boat.", "Carol paints.", "Dora swims."]
+    held = SECRET if "version" in target else f"Carol paints. {SECRET}"
+    never = [texts[0], texts[2]] if "version" in target else texts
+    engine = tiny_engine()
+    (tmp_path / "never").mkdir()
+    with opened(tmp_path / "never", "alice", engine) as memory:
+        for text in never:
+            memory.update(text)
+        expected, route = said(memory.ask(QUESTION)), [(u.unit.text, u.score) for u in memory.route(QUESTION, k=9)]
+    with opened(tmp_path, "alice", engine) as memory, opened(tmp_path, "alice", tiny_engine()) as other:
+        for text in (texts[0], held, texts[2]):
+            memory.update(text)
+        fork = memory.fork("fork")
+        for reader in (memory, other, fork):
+            assert said(reader.at(version=3).ask(QUESTION)) != expected
+        before = artifact_names(tmp_path)
+
+        certificate = memory.forget(erase=True, **target)
+
+        assert {text.memory for text in certificate.erased} == {"alice", "fork"}
+        assert before == set(certificate.artifacts)
+        for reader in (memory, other, fork):
+            for version in (3, 4):
+                assert said(reader.at(version=version).ask(QUESTION)) == expected
+                assert SECRET not in reader.at(version=version).text
+            assert [(u.unit.text, u.score) for u in reader.route(QUESTION, k=9)] == route
+            assert reader.verify().versions == 4
+
+
+def test_an_engine_lets_go_of_what_it_kept_of_the_place(tmp_path: Path) -> None:
+    engine = tiny_engine()
+    with opened(tmp_path, "alice", engine) as memory:
+        memory.update(SECRET)
+        memory.ask(QUESTION)
+        assert engine._recent
+        memory.erase(1, derive=False)
+        assert not engine._recent
+        assert "_count_joined" not in vars(engine)
+        assert artifact_names(tmp_path) == set()
+
+
+def test_an_erasure_loads_no_model_when_it_need_not_derive(tmp_path: Path) -> None:
+    with ParametricMemory.open("alice", url=f"sqlite:///{tmp_path / 'log.db'}") as memory:
+        memory.update(SECRET, derive=False)
+        assert memory.erase(text="Zytgloggelaube 7", derive=False).rebuilt == ()
+        assert memory.loaded_engine is None
+        assert memory.text_at().text == "Alice lives at."
+
+
+def test_what_is_refused_leaves_the_memory_as_it_was(tmp_path: Path) -> None:
+    with opened(tmp_path, "alice", tiny_engine()) as memory:
+        memory.update(SECRET)
+        before, artifacts = said(memory.ask(QUESTION)), artifact_names(tmp_path)
+        with pytest.raises(InvalidInput, match="not in the updates"):
+            memory.forget(text="Bern", erase=True)
+        assert (said(memory.ask(QUESTION)), artifact_names(tmp_path)) == (before, artifacts)
+
+
+@pytest.mark.parametrize("moment", ["built", "written"])
+def test_what_is_being_derived_while_its_text_is_erased_is_given_out_and_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    with opened(tmp_path, "alice", tiny_engine()) as memory:
+        memory.update(SECRET, derive=False)
+        cache = memory._cache(0)
+        put = memory._artifacts.put
+
+        def erase() -> None:
+            memory.erase(1, derive=False)
+
+        def build() -> bytes:
+            if moment == "built":
+                erase()
+            return b"derived from it"
+
+        def put_and_erase(content: bytes) -> str:
+            if moment == "written":
+                erase()
+            return put(content)
+
+        monkeypatch.setattr(memory._artifacts, "put", put_and_erase)
+
+        assert cache.fetch("ab" * 32, "factors", build) == b"derived from it"
+        assert not cache.holds("ab" * 32)
+        assert artifact_names(tmp_path) == set()
