@@ -56,6 +56,15 @@ class MethodSettings(BaseModel):
         "unit of 192 tokens at 0.30 (72 questions after one update).",
     )
 
+    evidence_tokens: int | None = Field(
+        default=None,
+        ge=8,
+        description="Cut the routed unit into pieces of so many tokens and activate the `evidence_units` of them behind "
+        "which the base model finds the question likeliest (UPR, model/likelihood.py); None activates the whole unit, "
+        "as the paper does. What the router preferred for being newer stays preferred: pieces never leave its unit. "
+        "Beyond the paper, never used in reproduction rows.",
+    )
+
     def canonical(self) -> dict[str, Any]:
         """Return the settings as a fingerprint sees them.
 
@@ -65,5 +74,5 @@ class MethodSettings(BaseModel):
         return {name: value for name, value in self.model_dump().items() if _ADDED.get(name) != value}
 
 
-_ADDED = {"router": "lexical", "evidence_units": 1, "global_windows": "sum"}
+_ADDED = {"router": "lexical", "evidence_units": 1, "global_windows": "sum", "evidence_tokens": None}
 """Options that came later, with the value that changes nothing. It stays when a default changes."""

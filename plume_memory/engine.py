@@ -12,6 +12,7 @@ import json
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -291,7 +292,8 @@ class Engine:
 
         What joined units became goes for every history of the cache's place: it does not say whose it was.
         """
-        units = [unit.text for unit in self.units(history.transitions)]
+        whole = self.units(history.transitions)
+        units = [one.text for unit in whole for one in (unit, *self._evidence_pieces(unit))]
         windows = [*self.windows(history.transitions), *self.windows(history.predecessor)]
         texts = list(dict.fromkeys([*windows, *units]))
         plain = self.base.chat.framed([{"role": "user", "content": "?"}])
@@ -319,7 +321,7 @@ class Engine:
         if len(units) == 1:
             return self.factors(units[0].text, cache)
         if parameterizer.additive and parameterizer.shared_a is None:
-            ordered = sorted(units, key=lambda unit: unit.position)
+            ordered = sorted(units, key=lambda unit: (unit.position, unit.start))
             return weighted_sum([(1 / len(ordered), self.factors(unit.text, cache)) for unit in ordered])
         text = join_units(units)
         key = _JOINED + self.factors_key(text)
@@ -391,22 +393,39 @@ class Engine:
             InvalidInput: the index is empty, k is below 1, or the question has half a character.
         """
         if self.settings.router == "likelihood":
-            return index.rerank(question, lambda texts: question_likelihoods(self.base, texts, question), k=k)
+            return self._likeliest(index, question, k)
         return index.rank(question, delta=self.settings.delta, k=k)
 
     def activate(self, index: UnitIndex, question: str) -> list[ScoredUnit]:
-        """Return the evidence of a question: `evidence_units` of the router's first, in the order of activation.
+        """Return the evidence of a question: units, or pieces of the first one, in the order of activation.
 
-        Of several units that tell of the same thing at different times only the newest is activated
-        (evidence/supersede.py).
+        With `evidence_tokens` it is the likeliest pieces of the routed unit, or that unit where it has no more pieces
+        than are activated. Else it is the router's first `evidence_units`, less those that a newer one among them
+        corrects (evidence/supersede.py).
 
         Raises:
             InvalidInput: the index is empty, or the question has half a character.
         """
         k = self.settings.evidence_units
+        if self.settings.evidence_tokens is not None:
+            routed = self.rank(index, question, k=1)[0]
+            pieces = self._evidence_pieces(routed.unit)
+            if len(pieces) <= k:
+                return [routed]
+            found = self._likeliest(UnitIndex(pieces), question, k)
+            return [replace(one, unit=_placed(one.unit, routed.unit)) for one in found]
         if k == 1:
             return self.rank(index, question, k=1)
         return newest_of_alike(self.rank(index, question, k=LOOKED_AT * k), k)
+
+    def _likeliest(self, index: UnitIndex, question: str, k: int) -> list[ScoredUnit]:
+        return index.rerank(question, lambda texts: question_likelihoods(self.base, texts, question), k=k)
+
+    def _evidence_pieces(self, unit: Unit) -> tuple[Unit, ...]:
+        """A unit cut into pieces of `evidence_tokens`, numbered from 0; none without that setting."""
+        if self.settings.evidence_tokens is None:
+            return ()
+        return self._pieces((Transition(unit.version, unit.text),), self.settings.evidence_tokens)
 
     def query(
         self, framed: Framed, global_adapter: LoraFactors | None, evidence: LoraFactors | KVPrefix | None
@@ -439,6 +458,11 @@ class Engine:
             min_new_tokens=min_new_tokens,
             grammar=grammar,
         )
+
+
+def _placed(piece: Unit, whole: Unit) -> Unit:
+    """A piece of a unit, cut as a text of its own, at its place in the history."""
+    return replace(piece, position=whole.position, start=whole.start + piece.start, end=whole.start + piece.end)
 
 
 def _shipped(model: str) -> Path:

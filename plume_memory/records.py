@@ -210,7 +210,7 @@ class Unit:
 
 def join_units(units: Iterable[Unit]) -> str:
     """One text of several units, in temporal order, joined by a blank; a single unit's text stays as it is."""
-    texts = [unit.text for unit in sorted(units, key=lambda unit: unit.position)]
+    texts = [unit.text for unit in sorted(units, key=lambda unit: (unit.position, unit.start))]
     return texts[0] if len(texts) == 1 else " ".join(text.strip() for text in texts)
 
 
@@ -276,12 +276,13 @@ class Answer:
     version: int
     """The one version this answer was decoded against."""
     evidence: ScoredUnit | None
-    """The unit the router puts first; None while the memory is empty."""
+    """The unit the router puts first, or the likeliest piece of it (`evidence_tokens`); None while the memory is
+    empty."""
     usage: Usage
     finish_reason: Literal["stop", "length"]
     trace: tuple[TokenTrace, ...] = field(default=(), repr=False)
     evidence_units: tuple[ScoredUnit, ...] = ()
-    """Every activated unit, in temporal order: `evidence` alone unless the settings ask for more."""
+    """Every activated unit or piece, in temporal order: `evidence` alone unless the settings ask for more."""
 
     @property
     def mean_weight(self) -> float:

@@ -272,7 +272,7 @@ class Snapshot:
             usage=decoded.usage,
             finish_reason=decoded.finish_reason,
             trace=decoded.trace,
-            evidence_units=tuple(sorted(routed, key=lambda one: one.unit.position)),
+            evidence_units=tuple(sorted(routed, key=lambda one: (one.unit.position, one.unit.start))),
         )
 
 

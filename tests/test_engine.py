@@ -251,6 +251,56 @@ def test_windows_taken_as_a_mean_do_not_make_the_adapter_grow(network: Path) -> 
     assert norms[1] < 1.2 * norms[0]
 
 
+def test_evidence_is_the_likeliest_pieces_of_the_routed_unit_at_their_place(network: Path) -> None:
+    base = tiny_base("llama")
+    parameterizer = load_fast_weight_parameterizer(base, network)
+    settings = MethodSettings(unit_tokens=400, evidence_tokens=48, evidence_units=2, delta=0.0)
+    engine = Engine(base, parameterizer, settings)
+    rooms = " ".join(f"The code of room {i} is {7 * i}, they say." for i in range(6))
+    told = (Transition(1, f"Bob has a boat.\n\n{rooms}"), Transition(2, "Alice lives in Bern."))
+    index = UnitIndex(engine.units(told))
+    asked = "What is the code of room 3?"
+
+    found = engine.activate(index, asked)
+
+    routed = engine.rank(index, asked, k=1)[0].unit
+    assert routed.version == 1
+    assert len(found) == 2
+    for one in found:
+        assert told[0].text[one.unit.start : one.unit.end] == one.unit.text
+        assert (one.unit.version, one.unit.position) == (1, routed.position)
+        assert engine.count_tokens(one.unit.text) <= 48
+    pieces = engine._pieces((Transition(1, routed.text),), 48)
+    likelihoods = question_likelihoods(base, [piece.text for piece in pieces], asked)
+    lexical = UnitIndex(pieces).score(asked)
+    best = max(range(len(pieces)), key=lambda i: likelihoods[i] + lexical[i])
+    assert pieces[best].text in {one.unit.text for one in found}
+    assert join_units([one.unit for one in found]) == " ".join(
+        one.unit.text.strip() for one in sorted(found, key=lambda one: one.unit.start)
+    )
+
+
+def test_a_unit_of_no_more_pieces_than_are_activated_stays_whole(network: Path) -> None:
+    base = tiny_base("llama")
+    settings = MethodSettings(unit_tokens=400, evidence_tokens=48, evidence_units=2)
+    engine = Engine(base, load_fast_weight_parameterizer(base, network), settings)
+    index = UnitIndex(engine.units((Transition(1, "Alice lives in Bern."), Transition(2, "Alice moved to Zurich."))))
+    assert [one.unit.text for one in engine.activate(index, "Where does Alice live?")] == ["Alice moved to Zurich."]
+
+
+def test_discard_forgets_pieces_too(network: Path) -> None:
+    base = tiny_base("llama")
+    settings = MethodSettings(unit_tokens=400, evidence_tokens=48, evidence_units=1)
+    engine = Engine(base, load_fast_weight_parameterizer(base, network), settings)
+    told = (Transition(1, " ".join(f"The code of room {i} is {7 * i}, they say." for i in range(6))),)
+    cache = Kept()
+    piece = engine.activate(UnitIndex(engine.units(told)), "What is the code of room 3?")[0].unit
+    engine.factors(piece.text, cache)
+    assert engine.factors_key(piece.text) in cache.held
+    engine.discard(History("alice", 1, told), cache)
+    assert engine.factors_key(piece.text) not in cache.held
+
+
 @pytest.mark.parametrize("bias", [False, True])
 def test_the_mean_of_one_window_is_the_sum_and_leaves_the_bias_whole(bias: bool) -> None:
     engine = tiny_engine(additive=True, bias=bias)

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import psycopg
 import pytest
 
 from plume_memory.errors import ArtifactMissing
@@ -119,7 +120,15 @@ def test_whatever_is_killed_and_whenever_every_acknowledged_step_is_there_once_p
         life += 1
 
 
-@pytest.mark.parametrize("revision", ["0001", "0002"])
+OLDER = sorted(
+    path.stem.removeprefix("schema_")
+    for path in (HERE.parent / "store").glob("schema_????.sql")
+    if path.stem != f"schema_{schema.latest_revision()}"
+)
+"""Every released schema but the newest."""
+
+
+@pytest.mark.parametrize("revision", OLDER)
 def test_a_killed_migration_leaves_the_old_schema_or_the_new_one_sqlite(nursery, tmp_path, revision):
     rng = random.Random(SEED + 2)
     for trial in range(MIGRATIONS["sqlite"]):
@@ -132,13 +141,13 @@ def test_a_killed_migration_leaves_the_old_schema_or_the_new_one_sqlite(nursery,
 
 def test_a_killed_migration_leaves_the_old_schema_or_the_new_one_postgresql(nursery, server, tmp_path):
     rng = random.Random(SEED + 3)
-    for _ in range(MIGRATIONS["postgresql"]):
+    for trial in range(MIGRATIONS["postgresql"]):
+        revision = OLDER[trial % len(OLDER)]
         url = server.url(server.create_database())
-        import psycopg
-
         with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute((HERE.parent / "store" / "schema_0002_postgresql.sql").read_text(encoding="utf-8"))
-        assert_migrates(nursery, url, tmp_path, "0002", rng)
+            script = HERE.parent / "store" / f"schema_{revision}_postgresql.sql"
+            connection.execute(script.read_text(encoding="utf-8"))
+        assert_migrates(nursery, url, tmp_path, revision, rng)
 
 
 def new_job(folder: Path, url: str, seed: int) -> dict[str, Any]:

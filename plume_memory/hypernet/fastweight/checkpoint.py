@@ -38,6 +38,7 @@ class AnswerSettings(BaseModel):
     router: Literal["lexical", "likelihood"] = "lexical"
     evidence_units: int = Field(default=1, ge=1)
     global_windows: Literal["sum", "mean"] = "sum"
+    evidence_tokens: int | None = Field(default=None, ge=8)
 
 
 class FastWeightManifest(BaseModel):
