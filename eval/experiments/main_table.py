@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from eval import published
 from eval.experiments.cells import by_dataset, interval, percent, unfinished, verdicts_given
-from eval.experiments.experiment import EVERYTHING, MINI, Experiment, Selection, each
+from eval.experiments.experiment import EVERYTHING, MINI, TUNED, Experiment, Selection, each
 from eval.metrics.confidence import RESAMPLES
 from eval.report.view import BarFigure, Bars, Table, View
 from eval.results import Metric, Results, exact_match, judged, precision, recall, rouge_f1, stale, token_f1
@@ -62,16 +62,17 @@ def _overlaps(results: Results) -> Table:
 
 
 def _tests(results: Results) -> Table:
-    """PLUME against each other method, on the records both answered."""
+    """PLUME, with the paper's settings and with the network's, against each other method on the records both answered."""
     rows = []
-    for method in results.methods:
-        found = results.compare("plume", method, recall) if "plume" in results.methods and method != "plume" else None
-        if found:
-            rows.append((method, f"{100 * found.difference:+.1f}", f"{found.p_value:.4f}", str(found.clusters)))
+    for subject in ("plume", TUNED.name):
+        for method in results.methods:
+            both = subject in results.methods and method != subject
+            found = results.compare(subject, method, recall) if both else None
+            if found:
+                difference = f"{100 * found.difference:+.1f}"
+                rows.append((f"{subject} − {method}", difference, f"{found.p_value:.4f}", str(found.clusters)))
     note = f"Paired sign-flip test on record means, two-sided, {RESAMPLES} draws; several comparisons, not corrected."
-    return Table(
-        "PLUME minus the method, recall, points", ("method", "difference", "p", "records"), tuple(rows), (note,)
-    )
+    return Table("Paired tests, recall, points", ("pair", "difference", "p", "records"), tuple(rows), (note,))
 
 
 def paper() -> Table:

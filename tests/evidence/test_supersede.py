@@ -48,3 +48,8 @@ def test_what_ranks_below_those_looked_at_is_not_considered():
 def test_units_without_terms_and_no_units_at_all_are_no_trouble():
     assert newest_of_alike([], 2) == []
     assert texts(newest_of_alike(ranked((1, "。"), (2, "。")), 2)) == ["。", "。"]
+
+
+def test_no_unit_returned_is_superseded_by_one_that_was_looked_at():
+    early, late, middle = (2, "alpha beta"), (5, "gamma delta"), (3, "alpha beta gamma delta")
+    assert texts(newest_of_alike(ranked(early, late, middle), 2)) == [late[1]]
