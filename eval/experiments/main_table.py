@@ -62,7 +62,7 @@ def _overlaps(results: Results) -> Table:
 
 
 def _tests(results: Results) -> Table:
-    """PLUME, with the paper's settings and with the network's, against each other method on the records both answered."""
+    """PLUME, with either settings, against each other method, on the records both answered."""
     rows = []
     for subject in ("plume", TUNED.name):
         for method in results.methods:

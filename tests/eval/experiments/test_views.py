@@ -87,9 +87,9 @@ def test_affected_kept_and_stale_are_told_apart() -> None:
 def test_the_main_table_compares_plume_with_each_method() -> None:
     view = MAIN.view(Results(ROWS))
     assert cells(view.tables[0], "plume")[1].startswith("75.0 [")
-    tests = next(table for table in view.tables if table.title.startswith("PLUME minus"))
-    assert cells(tests, "d2l")[1] == "+50.0"
-    assert cells(tests, "base with context")[1] == "-25.0"
+    tests = next(table for table in view.tables if table.title.startswith("Paired tests"))
+    assert cells(tests, "plume − d2l")[1] == "+50.0"
+    assert cells(tests, "plume − base with context")[1] == "-25.0"
     assert not any("judge" in column for table in view.tables[:-1] for column in (table.title, *table.header))
 
 
