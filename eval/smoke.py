@@ -16,7 +16,7 @@ from plume_memory.errors import InvalidInput
 
 STORED = Path(__file__).parent / "baselines" / "smollm2-135m.json"
 SETTINGS = RunSettings(device="cpu", dtype="float32", max_new_tokens=32)
-METHODS = (spec("base"), spec("base with context"), spec("d2l"), spec("memory only"), spec("plume"), TUNED)
+METHODS = (spec("base"), spec("base with context"), spec("d2l"), spec("plume"), TUNED)
 RECORDS = 3
 """Of each of the five mini datasets."""
 
