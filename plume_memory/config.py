@@ -60,8 +60,8 @@ class MethodSettings(BaseModel):
         default=None,
         ge=8,
         description="Cut the routed unit into pieces of so many tokens and activate the `evidence_units` of them behind "
-        "which the base model finds the question likeliest (UPR, model/likelihood.py); None activates the whole unit, "
-        "as the paper does. What the router preferred for being newer stays preferred: pieces never leave its unit. "
+        "which the base model finds the question likeliest (UPR, model/likelihood.py); None activates the whole unit, as "
+        "the paper does. What the router preferred for being newer stays preferred: pieces never leave its unit. "
         "Beyond the paper, never used in reproduction rows.",
     )
 

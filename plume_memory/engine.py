@@ -10,7 +10,7 @@ name the text they came from; it knows nothing of databases.
 import hashlib
 import json
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
@@ -22,7 +22,6 @@ from plume_memory.distill import DistillationParameterizer
 from plume_memory.errors import InvalidInput
 from plume_memory.evidence.route import UnitIndex
 from plume_memory.evidence.segment import units_of
-from plume_memory.evidence.supersede import LOOKED_AT, newest_of_alike
 from plume_memory.evidence.tokens import build_encoding, token_counter
 from plume_memory.hypernet.loading import load_hypernetwork
 from plume_memory.hypernet.parameterizer import Parameterizer
@@ -117,6 +116,7 @@ class Engine:
         self._recent: OrderedDict[str, LoraFactors | KVPrefix] = OrderedDict()
         self._making: dict[str, threading.Lock] = {}
         self._recent_lock = threading.Lock()
+        self._releases: Counter[str] = Counter()
 
     @classmethod
     def load(
@@ -308,8 +308,12 @@ class Engine:
         return len(texts)
 
     def release(self, place: str) -> None:
-        """Let go of everything this process keeps of a cache's place, and of every text it has counted."""
+        """Let go of everything this process keeps of a cache's place, and of every text it has counted.
+
+        What is being derived meanwhile is given to who asked for it, and not kept.
+        """
         with self._recent_lock:
+            self._releases[place] += 1
             for key in [key for key in self._recent if key.startswith(f"{place}#")]:
                 del self._recent[key]
             self.__dict__.pop("_count_joined", None)  # its memory holds texts; the next count begins another
@@ -369,6 +373,7 @@ class Engine:
                 self._recent.move_to_end(key)
                 return self._recent[key]  # type: ignore[return-value]
             making = self._making.setdefault(key, threading.Lock())
+            releases = self._releases[cache.place]
         with making:  # a second thread waits for the first instead of deriving the same text again
             with self._recent_lock:
                 if key in self._recent:
@@ -379,9 +384,10 @@ class Engine:
                 with self._recent_lock:
                     self._making.pop(key, None)
             with self._recent_lock:
-                self._recent[key] = made
-                while len(self._recent) > RECENT:
-                    self._recent.popitem(last=False)
+                if releases == self._releases[cache.place]:  # else its text may be one that was erased meanwhile
+                    self._recent[key] = made
+                    while len(self._recent) > RECENT:
+                        self._recent.popitem(last=False)
             return made
 
     # --- question → units → decode --------------------------------------------------------------
@@ -400,8 +406,7 @@ class Engine:
         """Return the evidence of a question: units, or pieces of the first one, in the order of activation.
 
         With `evidence_tokens` it is the likeliest pieces of the routed unit, or that unit where it has no more pieces
-        than are activated. Else it is the router's first `evidence_units`, less those that a newer one among them
-        corrects (evidence/supersede.py).
+        than are activated. Else it is the router's first `evidence_units`.
 
         Raises:
             InvalidInput: the index is empty, or the question has half a character.
@@ -414,9 +419,7 @@ class Engine:
                 return [routed]
             found = self._likeliest(UnitIndex(pieces), question, k)
             return [replace(one, unit=_placed(one.unit, routed.unit)) for one in found]
-        if k == 1:
-            return self.rank(index, question, k=1)
-        return newest_of_alike(self.rank(index, question, k=LOOKED_AT * k), k)
+        return self.rank(index, question, k=k)
 
     def _likeliest(self, index: UnitIndex, question: str, k: int) -> list[ScoredUnit]:
         return index.rerank(question, lambda texts: question_likelihoods(self.base, texts, question), k=k)

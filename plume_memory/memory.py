@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from plume_memory.config import MethodSettings
-from plume_memory.errors import InvalidInput, MemoryClosed, MemoryNotFound, MissingExtra
+from plume_memory.errors import InvalidInput, MemoryClosed, MemoryNotFound, MissingExtra, PlumeError
 from plume_memory.places import default_artifacts, is_missing_file
 from plume_memory.records import (
     Answer,
@@ -157,8 +157,10 @@ class ParametricMemory:
         Raises:
             InvalidInput: an empty text, text a database cannot hold, or metadata that is not JSON.
             VersionConflict: the memory has moved on since `expected_version`.
-            IdempotencyConflict: the key was used with another text.
-            StoreUnavailable: nothing was written.
+            IdempotencyConflict: the key was used with another text, or for an update that was erased since.
+            StoreUnavailable: nothing was written; or, as any other error of deriving (ModelError, ArtifactError, …),
+                the update is in the log and its factors could not be derived: says so, and the next read tries
+                again. Sent again without a key it would be a second update.
         """
         self._check_open()
         version = self._log.append(
@@ -169,7 +171,13 @@ class ParametricMemory:
             expected_version=expected_version,
         )
         if derive:
-            self.at(version=version.number).derive()
+            try:
+                self.at(version=version.number).derive()
+            except PlumeError as err:
+                raise type(err)(
+                    f"{err} The update is in the log, as version {version.number}, and only its factors could not be "
+                    "derived: do not send it again, the next read derives them."
+                ) from err
         return version
 
     def rollback(self, *, to: int, metadata: dict[str, Any] | None = None) -> Version:
@@ -234,7 +242,9 @@ class ParametricMemory:
         holds the text any more, whatever version it is of. What it does not reach is said in the certificate's
         `limits`; above all, the text's sha256 stays, with which a short text can be guessed.
 
-        Killed in the middle, the same call completes it.
+        Killed in the middle, the same call completes it: a `span`, which counts in the text as it is now and would
+        name another part after that, needs `expected_version` or `idempotency_key` with it for that. Words given as
+        `text` are known again by what was erased; words that reached across a forgotten part are not.
 
         Args:
             version: as for `forget`; its text need not hold any more.
@@ -244,9 +254,11 @@ class ParametricMemory:
 
         Raises:
             VersionNotFound: there is no such version.
-            InvalidInput: as for `forget`, or the reason or key repeats the words.
+            InvalidInput: as for `forget`, the reason or key repeats the words, or a span comes with neither key nor
+                `expected_version`.
             VersionConflict: the memory has moved on since `expected_version`.
-            IdempotencyConflict: the key was used for something else.
+            IdempotencyConflict: the key was used for something else, or for words that cannot be compared any more.
+            IntegrityError: a row to be erased does not fit its hashes; nothing was erased.
             StoreUnavailable: nothing was erased; or it was, but its bytes could not be removed from the file, e.g.
                 because another connection reads on: says so; repeat the call.
             ArtifactError: an artifact could not be deleted; repeat the call.
@@ -414,7 +426,7 @@ class ParametricMemory:
             IntegrityError: names the first altered entry.
         """
         self._check_open()
-        return Verification(self._log.verify(self.name), self.head_hash)
+        return self._log.verification(self.name)
 
     def rebuild(self) -> int:
         """Delete what was derived for the newest version and derive it again; returns the number of texts.

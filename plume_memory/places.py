@@ -10,8 +10,14 @@ def is_missing_file(url: str) -> bool:
 
 
 def default_artifacts(url: str) -> str:
-    """Folder for derived bytes beside a SQLite file; in memory for a database in memory; else a local folder."""
+    """Folder for derived bytes beside a SQLite file; in memory for a database in memory; else a local folder.
+
+    Absolute: an erasure's certificate names it as the only place that was searched, wherever it is read.
+    """
     path = url.partition(":///")[2].partition("?")[0]
     if not url.startswith("sqlite"):
-        return "plume.artifacts"
-    return "memory://plume" if path in ("", ":memory:") else f"{path}.artifacts"
+        return str(Path("plume.artifacts").absolute())
+    if path in ("", ":memory:"):
+        return "memory://plume"
+    folder = f"{path}.artifacts"
+    return folder if path.startswith("file:") else str(Path(folder).absolute())

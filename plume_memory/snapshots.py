@@ -48,18 +48,21 @@ class Snapshots:
         """
         last_erasure = self._log.last_erasure(self._memory)
         with self._lock:
-            is_stale = last_erasure != self._last_erasure
-            if number in self._kept and not is_stale:
+            is_stale = last_erasure > self._last_erasure
+            if is_stale:  # at once: from here on a thread that reads the log as it was before keeps nothing
+                self._let_go()
+                self._last_erasure = last_erasure
+            if number in self._kept:
                 self._kept.move_to_end(number)
                 return self._kept[number]
         cache = self._cache(last_erasure)
         if is_stale:
-            self.clear()
             self._engine().release(cache.place)
         history = self._log.history(self._memory, number)
-        snapshot = Snapshot(history, self._index(history), self._engine(), cache)
+        snapshot = Snapshot(history, self._index(history, last_erasure), self._engine(), cache)
         with self._lock:
-            self._last_erasure = last_erasure
+            if last_erasure != self._last_erasure:
+                return snapshot  # pinned before an erasure, perhaps with what it erased: given out, and not kept
             snapshot = self._kept.setdefault(number, snapshot)
             while len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
@@ -68,10 +71,14 @@ class Snapshots:
     def clear(self) -> None:
         """Let go of every snapshot and index."""
         with self._lock:
-            self._kept.clear()
-            self._newest = None
+            self._let_go()
 
-    def _index(self, history: History) -> UnitIndex:
+    def _let_go(self) -> None:
+        """`clear`, for a caller that holds the lock."""
+        self._kept.clear()
+        self._newest = None
+
+    def _index(self, history: History, last_erasure: int) -> UnitIndex:
         """Routing index of a history; an update extends the newest one instead of reading everything again."""
         with self._lock:
             known = self._newest
@@ -81,5 +88,6 @@ class Snapshots:
         else:
             index = UnitIndex(self._engine().units(history.transitions))
         with self._lock:
-            self._newest = (history, index)
+            if last_erasure == self._last_erasure:
+                self._newest = (history, index)
         return index

@@ -6,7 +6,8 @@ import pytest
 
 from plume_memory import Engine, ParametricMemory
 from plume_memory.errors import InvalidInput
-from plume_memory.records import Answer, ErasureCertificate, Version
+from plume_memory.lora.factors import LoraFactors
+from plume_memory.records import Answer, ErasureCertificate, History, Version
 from plume_memory.testing import tiny_engine
 
 QUESTION = "Where does Alice live?"
@@ -126,3 +127,49 @@ def test_what_is_being_derived_while_its_text_is_erased_is_given_out_and_not_kep
         assert cache.fetch("ab" * 32, "factors", build) == b"derived from it"
         assert not cache.holds("ab" * 32)
         assert artifact_names(tmp_path) == set()
+
+
+def test_a_snapshot_that_was_made_across_an_erasure_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One thread has read the history when another erases, and pins its own before the first is done."""
+    with opened(tmp_path, "alice", tiny_engine()) as memory:
+        memory.update("Bob has a boat.", derive=False)
+        memory.update(SECRET, derive=False)
+        pinned = memory._pinned()
+        history = memory._log.history
+
+        def history_then_erasure(name: str, number: int | None = None) -> History:
+            found = history(name, number)
+            monkeypatch.setattr(memory._log, "history", history)
+            with ParametricMemory.open("alice", url=f"sqlite:///{tmp_path / 'log.db'}") as other:
+                other.erase(2, derive=False)
+            assert SECRET not in pinned.at(3).text  # the other thread
+            return found
+
+        monkeypatch.setattr(memory._log, "history", history_then_erasure)
+
+        pinned.at(2)
+
+        assert pinned._last_erasure == 3
+        for number in (2, 3):
+            assert SECRET not in pinned.at(number).text
+        assert [unit.unit.text for unit in pinned.at(3).route(QUESTION, k=9)] == ["Bob has a boat."]
+
+
+def test_what_was_being_derived_when_a_place_was_released_is_given_out_and_not_remembered(tmp_path: Path) -> None:
+    engine = tiny_engine()
+    with opened(tmp_path, "alice", engine) as memory:
+        memory.update(SECRET, derive=False)
+        cache = memory._cache(0)
+        made = engine.factors(SECRET, cache)
+        engine.release(cache.place)
+
+        def read() -> LoraFactors:
+            engine.release(cache.place)
+            return made
+
+        assert engine._remember(cache, "key", read) is made
+        assert not engine._recent
+        assert engine._remember(cache, "key", lambda: made) is made
+        assert list(engine._recent) == [f"{cache.place}#key"]

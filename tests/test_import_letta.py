@@ -98,6 +98,18 @@ def test_a_second_import_writes_what_changed_and_forgets_the_older_value(tmp_pat
     assert texts(url, "helper") == ["Alice lives in Zurich."]
 
 
+def test_what_the_memory_has_erased_is_not_imported_again(tmp_path: Path, url: str) -> None:
+    import_letta(written(tmp_path, FIRST), url=url)
+    with MemoryPool(url) as pool:
+        pool.memory("helper").erase(1, derive=False)
+        pool.memory("helper").erase(text="Bern", derive=False)
+
+    done = import_letta(written(tmp_path, FIRST), url=url)
+
+    assert (done.written, done.unchanged, done.replaced) == (0, 2, 0)
+    assert texts(url, "helper") == ["Alice lives in. 漢字"]
+
+
 def test_messages_come_when_asked_for_and_everything_may_go_to_one_memory(tmp_path: Path, url: str) -> None:
     done = import_letta(written(tmp_path, FIRST), url=url, memory="alice", messages=True)
 
@@ -127,6 +139,9 @@ def test_messages_come_when_asked_for_and_everything_may_go_to_one_memory(tmp_pa
         ({"core_memory": [], "name": "a", "passages": [{}]}, "passage 1: `text` must be a text"),
         ({"agents": [{"name": "a", "block_ids": ["b"]}], "blocks": []}, "block_ids names 'b', which is not among"),
         ({"agents": [{"name": "a", "block_ids": 3}], "blocks": []}, "block_ids names 3"),
+        ({"agents": [{"name": "a", "block_ids": [{}]}], "blocks": []}, "block_ids names {}"),
+        ({"agents": [{"name": "a", "block_ids": [None]}], "blocks": [{"label": "l", "value": "v"}]}, "`id` must be a"),
+        ({"agents": [], "blocks": [{"id": [], "label": "l", "value": "v"}]}, "blocks 1: `id` must be a text; got list"),
         ({"agents": [3], "blocks": []}, "agent 1: must be an object"),
     ],
 )

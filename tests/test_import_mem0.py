@@ -176,6 +176,18 @@ def test_what_was_forgotten_after_the_import_stays_forgotten(tmp_path: Path, url
     assert texts(url, "alice") == ["Alice moved to Zurich."]
 
 
+def test_what_was_erased_after_the_import_is_not_imported_again(tmp_path: Path, url: str) -> None:
+    path = written(tmp_path, [LIVES, OTHER | {"created_at": None}])
+    import_mem0(path, url=url, memory="alice")
+    with ParametricMemory.open("alice", url=url) as memory:
+        for number in (1, 2):
+            memory.erase(number, derive=False)
+
+    done = import_mem0(path, url=url, memory="alice")
+
+    assert (done.written, done.unchanged) == (0, 2)
+
+
 def test_one_memory_for_everything_takes_entries_without_a_user(tmp_path: Path, url: str) -> None:
     agent = entry("d", "The agent speaks German.", 1, user=None, agent_id="guide")
 

@@ -13,6 +13,7 @@ import torch
 
 from plume_memory import Engine, MethodSettings, ParametricMemory
 from plume_memory.errors import (
+    ArtifactError,
     IdempotencyConflict,
     InvalidInput,
     MemoryClosed,
@@ -24,6 +25,8 @@ from plume_memory.errors import (
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.lora.files import load_factors
 from plume_memory.records import NOTICE, Answer
+from plume_memory.snapshot import Snapshot
+from plume_memory.store import log
 from plume_memory.testing import HashParameterizer, tiny_base, tiny_engine
 
 ENGINE = tiny_engine()
@@ -367,6 +370,41 @@ def test_expected_versions_and_idempotency_keys(memory: ParametricMemory) -> Non
     with pytest.raises(VersionConflict, match="1"):
         memory.update("Two.", expected_version=0)
     assert memory.version == 1
+
+
+def test_an_update_whose_factors_cannot_be_derived_is_in_the_log_and_says_so(
+    memory: ParametricMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: object) -> None:
+        raise ArtifactError("The disk is full.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Snapshot, "derive", refuse)
+        with pytest.raises(ArtifactError, match=r"The disk is full\. The update is in the log, as version 1") as failed:
+            memory.update("Alice lives in Bern.")
+    assert isinstance(failed.value.__cause__, ArtifactError)
+    assert memory.text_at().text == "Alice lives in Bern."
+    memory.at().derive()
+
+
+def test_a_verification_counts_and_hashes_one_log_whatever_is_appended_meanwhile(
+    memory: ParametricMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = memory.update("One.", derive=False)
+    verify_rows = log.verify_rows
+
+    def verify_and_append(*arguments: object) -> int:
+        count: int = verify_rows(*arguments)  # type: ignore[arg-type]
+        threads = threading.Thread(target=memory.update, args=("Two.",), kwargs={"derive": False})
+        threads.start()
+        threads.join()
+        return count
+
+    monkeypatch.setattr(log, "verify_rows", verify_and_append)
+    found = memory.verify()
+
+    assert (found.versions, found.head_hash) == (1, first.chain_hash)
+    assert memory.version == 2
 
 
 # --- what is derived ----------------------------------------------------------------------------

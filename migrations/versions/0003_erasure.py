@@ -107,6 +107,7 @@ FUNCTION_0003 = f"""CREATE OR REPLACE FUNCTION plume_versions_immutable() RETURN
     END IF;
     RAISE EXCEPTION 'versions are immutable: % refused', TG_OP;
     END $$"""
+WRITTEN_BY_USERS = {"text": "text", "metadata_json": "text", "idempotency_key": "varchar(200)"}
 UNDOS_0002 = ["memory_id", "number", "kind", "restores", "forgets"]
 
 
@@ -125,6 +126,7 @@ def upgrade() -> None:
         op.create_check_constraint("ck_versions_erased_by", "versions", ERASED_BY)
         op.execute(FUNCTION_0003)
         _sample_texts(0)
+        _drop_samples()
     _create_partial_index("ix_versions_undos", [*UNDOS_0002, "span_start", "span_end"], "kind <> 'update'")
     _create_partial_index("ix_versions_erasures", ["memory_id", "number"], "kind = 'erase'")
     op.create_table(
@@ -181,8 +183,14 @@ def _sample_texts(target: int) -> None:
 
     -1 is the server's default.
     """
-    for column in ("text", "metadata_json", "idempotency_key"):
+    for column in WRITTEN_BY_USERS:
         op.execute(f"ALTER TABLE versions ALTER COLUMN {column} SET STATISTICS {target}")
+
+
+def _drop_samples() -> None:
+    """Drop what PostgreSQL sampled before: it does when a column gets a type, be it its own, and rewrites no row."""
+    for column, its_own in WRITTEN_BY_USERS.items():
+        op.execute(f"ALTER TABLE versions ALTER COLUMN {column} TYPE {its_own}")
 
 
 def _create_partial_index(name: str, columns: list[str], where: str) -> None:

@@ -20,6 +20,7 @@ from plume_memory.pool import MemoryPool
 from plume_memory.records import Version
 from plume_memory.store.chain import sha256_of
 from plume_memory.store.checks import check_name, check_text
+from plume_memory.store.entries import erased_keys
 
 _SPOKEN = ("user", "assistant")
 
@@ -31,7 +32,7 @@ class LettaImport:
     written: int
     """Updates appended."""
     unchanged: int
-    """Texts that an earlier import had brought already."""
+    """Texts that an earlier import had brought already, those that were erased since among them."""
     replaced: int
     """Older texts of a block that the memory forgot for a newer one."""
     memories: tuple[str, ...]
@@ -48,9 +49,9 @@ def import_letta(
     The whole file is checked before anything is written. Of each agent come its passages, its messages, then its
     blocks, as they stand in the file: the blocks are what is true now. A block is known by its agent and label: when
     its value has changed since an earlier import, the new one is appended and the older one then forgotten. A value
-    that an earlier import brought is not appended again, so what the memory has forgotten stays forgotten, and a
-    block that returns to an older value is not noticed. Where a text comes from is kept in the version's metadata,
-    under "letta". Factors are derived by the next answer.
+    that an earlier import brought is not appended again, so what the memory has forgotten or erased stays so,
+    and a block that returns to an older value is not noticed. Where a text comes from is kept in the version's
+    metadata, under "letta". Factors are derived by the next answer.
 
     Args:
         path: the agent file, UTF-8.
@@ -60,6 +61,7 @@ def import_letta(
 
     Raises:
         InvalidInput: If the file cannot be read, is not JSON, or has none of the layouts: says what was found.
+        IdempotencyConflict: If a text was erased while it was imported; what was appended stays.
         StoreUnavailable: If the database cannot be written; what was appended stays, and a repeated import goes on
             from there.
     """
@@ -112,9 +114,10 @@ class _Counts:
 
 
 def _append(memory: ParametricMemory, entries: list[_Entry], counts: _Counts) -> None:
-    known = {version.idempotency_key for version in memory.history()}
+    log = memory.history()
+    known, erased = {version.idempotency_key for version in log}, erased_keys(log)
     for entry in entries:
-        if entry.key in known:
+        if entry.key in known or sha256_of(entry.key) in erased:
             counts.unchanged += 1
         else:
             memory.update(entry.text, idempotency_key=entry.key, metadata=entry.metadata, derive=False)
@@ -151,14 +154,15 @@ def _found(path: Path, whole: Any, messages: bool) -> Iterator[_Entry | LeftOut]
         return
     if isinstance(whole, dict) and isinstance(whole.get("agents"), list) and isinstance(whole.get("blocks"), list):
         blocks = _blocks(whole["blocks"], f"{path.name}, blocks")
-        by_id = {block.get("id"): (where, block) for where, block in blocks}
+        by_id = {_text(block, "id", where): (where, block) for where, block in blocks}
         for number, agent in enumerate(whole["agents"], start=1):
             where = f"{path.name}, agent {number}"
             ids = _fields(agent, where).get("block_ids") or []
-            missing = [each for each in ids if each not in by_id] if isinstance(ids, list) else [ids]
+            listed = ids if isinstance(ids, list) else [ids]
+            missing = [each for each in listed if not isinstance(each, str) or each not in by_id]
             if missing:
                 raise InvalidInput(f"{where}: block_ids names {missing[0]!r}, which is not among the file's blocks.")
-            yield from _of_agent(where, agent, [by_id[each] for each in ids], messages)
+            yield from _of_agent(where, agent, [by_id[each] for each in listed], messages)
         return
     shown = (
         f"an object with {', '.join(sorted(whole)[:8]) or 'nothing'}"

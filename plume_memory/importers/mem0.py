@@ -20,6 +20,7 @@ from plume_memory.pool import MemoryPool
 from plume_memory.records import Version
 from plume_memory.store.chain import canonical_json, sha256_of
 from plume_memory.store.checks import MAX_NAME, check_name, check_text
+from plume_memory.store.entries import erased_keys
 
 _LONGEST_ID = MAX_NAME // 2
 """An idempotency key holds the id, and a time or a hash."""
@@ -42,7 +43,8 @@ class Mem0Import:
     written: int
     """Updates appended."""
     unchanged: int
-    """Entries that an earlier import, or an earlier line, had brought already, in this state or a later one."""
+    """Entries that an earlier import, or an earlier line, had brought already, in this state or a later one; those that
+    were erased since among them."""
     replaced: int
     """Older texts of an entry that the memory forgot for a newer one."""
     memories: tuple[str, ...]
@@ -58,7 +60,7 @@ def import_mem0(path: str | Path, *, url: str = DEFAULT_URL, memory: str | None 
     (`updated_at`, else `created_at`); entries without a time come first, as they stand; times without a zone
     are UTC. An entry is known by its id and the time of its last change, without a time by its id and text:
     when mem0 has changed its text since an earlier import, the new one is appended and the older one then
-    forgotten. What the memory has forgotten since stays forgotten. Not noticed: what mem0 deleted, and an entry
+    forgotten. What the memory has forgotten or erased since stays so. Not noticed: what mem0 deleted, and an entry
     without a time that returns to a text it had before. All fields but the text and the score are kept in the
     version's metadata, under "mem0". Factors are derived by the next answer.
 
@@ -70,7 +72,8 @@ def import_mem0(path: str | Path, *, url: str = DEFAULT_URL, memory: str | None 
     Raises:
         InvalidInput: If the file cannot be read, is not JSON, an entry is malformed, or two of one id and one
             time have different texts: names the line, or the entry's number.
-        IdempotencyConflict: If the memory has another text for an entry's id and time; what was appended stays.
+        IdempotencyConflict: If the memory has another text for an entry's id and time, or it was erased while it was
+            imported; what was appended stays.
         StoreUnavailable: If the database cannot be written; what was appended stays, and a repeated
             import goes on from there.
     """
@@ -114,7 +117,8 @@ class _Counts:
 
 
 def _append(memory: ParametricMemory, entries: list[_Entry], counts: _Counts) -> None:
-    log = {version.idempotency_key: version for version in memory.history()}
+    versions = memory.history()
+    log, erased = {version.idempotency_key: version for version in versions}, erased_keys(versions)
     holds = {transition.version for transition in memory.text_at().transitions}
     held: dict[str | None, list[Version]] = {}
     for version in log.values():
@@ -122,7 +126,7 @@ def _append(memory: ParametricMemory, entries: list[_Entry], counts: _Counts) ->
             held.setdefault(_mem0_id(version), []).append(version)
     for entry in entries:
         known, states = log.get(entry.key), held.setdefault(entry.id, [])
-        is_known = known is not None and known.text == entry.text
+        is_known = (known is not None and known.text == entry.text) or sha256_of(entry.key) in erased
         if is_known or (states and (states[-1].text == entry.text or entry.changed_at < _changed_at(states[-1]))):
             counts.unchanged += 1
         else:

@@ -73,7 +73,7 @@ def from_bytes(content: bytes, *, A: Mapping[str, Tensor] | None = None) -> Lora
     header = _header(content)
     try:
         tensors: dict[str, Tensor] = safetensors.load(content)
-    except SafetensorError as err:
+    except (SafetensorError, KeyError, RuntimeError) as err:  # the latter two: a dtype that torch has not
         raise FactorsError(f"The bytes are not a whole safetensors file ({err}).") from err
     found = _digest(tensors)
     if found != header.sha256:
@@ -175,7 +175,7 @@ def _header(content: bytes) -> _Header:
     try:
         metadata = json.loads(content[8 : 8 + size])["__metadata__"]
         header = _Header.model_validate_json(metadata["plume"])
-    except (ValueError, KeyError, TypeError) as err:
+    except (ValueError, KeyError, TypeError, RecursionError) as err:
         what = f"{type(err).__name__}: {err}"
         if isinstance(err, ValidationError):  # its own text is a page long
             what = f"{err.error_count()} bad entries"

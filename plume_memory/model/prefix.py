@@ -51,11 +51,17 @@ class KVPrefix:
         """
         try:
             tensors = load(content)
-        except SafetensorError as err:
+        except (SafetensorError, KeyError, RuntimeError) as err:  # the latter two: a dtype that torch has not
             raise FactorsError(f"Not a compiled prefix: {err}") from err
         if set(tensors) != {"keys", "values"}:
             raise FactorsError(f"Not a compiled prefix: it holds {sorted(tensors)}, expected keys and values.")
-        return cls(tensors["keys"], tensors["values"])
+        keys, values = tensors["keys"], tensors["values"]
+        if keys.ndim != 4 or keys.shape != values.shape or keys.dtype != values.dtype:
+            raise FactorsError(
+                f"Not a compiled prefix: keys {tuple(keys.shape)} of {keys.dtype} and values {tuple(values.shape)} of "
+                f"{values.dtype}, expected both [L, H, P, D] of one dtype."
+            )
+        return cls(keys, values)
 
 
 def compile_prefix(base: BaseModel, ids: list[int]) -> KVPrefix:

@@ -11,6 +11,7 @@ import hashlib
 import os
 import re
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +23,7 @@ from fsspec.implementations.local import LocalFileSystem
 from plume_memory.errors import ArtifactDamaged, ArtifactError, ArtifactMissing, InvalidInput, MissingExtra
 
 _SHA256 = re.compile("[0-9a-f]{64}")
+_TEMPORARY = ".tmp-"
 
 
 class ArtifactStore:
@@ -93,9 +95,36 @@ class ArtifactStore:
         with self._mapped(sha256), contextlib.suppress(FileNotFoundError):
             filesystem.rm_file(path)
 
+    def sweep(self, *, older_than_s: float) -> int:
+        """Delete what killed writes left in a local folder; returns the number of files.
+
+        Args:
+            older_than_s: a younger file may be one that is being written.
+
+        Raises:
+            ArtifactError: If a file could not be deleted.
+        """
+        filesystem, root = self._root()
+        if not isinstance(filesystem, LocalFileSystem):
+            return 0
+        count, oldest = 0, time.time() - older_than_s
+        try:
+            for path in Path(root).glob(f"??/??/{_TEMPORARY}*"):
+                with contextlib.suppress(FileNotFoundError):  # renamed by its writer, or swept by another
+                    if path.stat().st_mtime < oldest:
+                        path.unlink()
+                        count += 1
+        except OSError as err:
+            raise ArtifactError(f"What killed writes left in {self._root_url} cannot be deleted: {err}") from err
+        return count
+
     def _place(self, sha256: str) -> tuple[Any, str]:
         if not _SHA256.fullmatch(sha256):
             raise InvalidInput(f"An artifact's address is 64 lowercase hexadecimal digits, got {sha256!r}.")
+        filesystem, root = self._root()
+        return filesystem, f"{root}/{sha256[:2]}/{sha256[2:4]}/{sha256}"
+
+    def _root(self) -> tuple[Any, str]:
         if self._opened is None:
             try:
                 self._opened = fsspec.core.url_to_fs(self._root_url)
@@ -104,7 +133,7 @@ class ArtifactStore:
             except ValueError as err:
                 raise InvalidInput(f"{self._root_url!r} is not a place for artifacts: {err}") from err
         filesystem, root = self._opened
-        return filesystem, f"{root.rstrip('/')}/{sha256[:2]}/{sha256[2:4]}/{sha256}"
+        return filesystem, root.rstrip("/")
 
     @contextmanager
     def _mapped(self, sha256: str) -> Iterator[None]:
@@ -119,7 +148,7 @@ class ArtifactStore:
 def _write_whole(path: Path, content: bytes) -> None:
     """Write to a temporary file, fsync, rename, and fsync the folder so that the name is durable too."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".tmp-")
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=_TEMPORARY)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)

@@ -19,8 +19,8 @@ either: it is addressed to the store, not part of what was said.
 
 An erased version keeps its hashes, which cannot all be computed again: its text and its metadata are gone. In
 their place stands the version of kind `erase` that names it, whose metadata, itself in the chain, vouches for what
-is left (`vouching`). text_sha256 stays: whoever can guess a short text can confirm the guess with it, the easier the
-more of the text is left.
+is left (`vouching`), and keeps the sha256 of the idempotency key, if there was one, so that a late retry is refused.
+text_sha256 stays: whoever can guess a short text can confirm the guess with it, the easier the more of it is left.
 """
 
 import hashlib

@@ -3,7 +3,7 @@
 Works on a connection whose memory is locked (`find_memory(lock=True)`); begins and ends no transaction.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -13,11 +13,14 @@ from plume_memory.errors import IdempotencyConflict, IntegrityError, VersionConf
 from plume_memory.records import Span, Version, VersionKind
 from plume_memory.store.chain import chain_hash, sha256_of
 from plume_memory.store.memories import FoundMemory, check_number
-from plume_memory.store.reading import VERSION_COLUMNS, check_holds, span_of, to_version
-from plume_memory.store.tables import MemoryRow, VersionRow
-from plume_memory.store.targets import Wanted, forget_target, is_repeated
+from plume_memory.store.reading import VERSION_COLUMNS, check_holds, to_version
+from plume_memory.store.tables import IS_ERASURE, MemoryRow, VersionRow
+from plume_memory.store.targets import Wanted, forget_target, is_in, is_repeated
 
 Clock = Callable[[], datetime]
+
+KEY_SHA256 = "key_sha256"
+"""In what an erasure vouches with: of the idempotency key that the erased update had, if it had one."""
 
 
 class Entry(NamedTuple):
@@ -66,7 +69,7 @@ def repeated(connection: sa.Connection, found: FoundMemory, entry: Entry) -> Ver
     """Return the version that an earlier call with the same key appended; None if there is none.
 
     Raises:
-        IdempotencyConflict: If it says something else.
+        IdempotencyConflict: If it says something else, or was an update whose text is erased.
     """
     if entry.idempotency_key is None:
         return None
@@ -75,18 +78,39 @@ def repeated(connection: sa.Connection, found: FoundMemory, entry: Entry) -> Ver
     )
     row = connection.execute(query).first()
     if row is None:
+        _check_not_erased(connection, found, entry.idempotency_key)
         return None
-    is_same = (row.kind, row.text, row.restores) == (entry.kind, entry.text, entry.restores)
+    known = to_version(found.name, row)
+    is_same = (known.kind, known.text, known.restores) == (entry.kind, entry.text, entry.restores)
     if entry.asked is not None:
-        is_same = is_same and is_repeated(entry.asked, row.forgets, span_of(row))
+        is_same = is_same and is_repeated(connection, found, entry.asked, known)
     else:
-        is_same = is_same and (row.forgets, span_of(row)) == (entry.forgets, entry.span)
+        is_same = is_same and (known.forgets, known.span) == (entry.forgets, entry.span)
     if not is_same:
+        gone = " (or its words can no longer be compared: more was erased)" if known.span and entry.asked else ""
         raise IdempotencyConflict(
             f"Memory {found.name!r}: the idempotency key {entry.idempotency_key!r} belongs to version "
-            f"{row.number}, which says something else; use a new key for a new update."
+            f"{row.number}, which says something else{gone}; use a new key for a new update."
         )
-    return to_version(found.name, row)
+    return known
+
+
+def erased_keys(versions: Iterable[Version]) -> set[str]:
+    """Return the sha256 of the idempotency keys of updates that were erased: their texts are not to come again."""
+    erased = (version.metadata.get("erased", {}) for version in versions if version.kind == "erase")
+    return {each[KEY_SHA256] for each in erased if KEY_SHA256 in each}
+
+
+def _check_not_erased(connection: sa.Connection, found: FoundMemory, key: str) -> None:
+    """Refuse the key of an erased update: a call that is sent again would bring its text back."""
+    tombstone = f'"{KEY_SHA256}":"{sha256_of(key)}"'  # canonical JSON; within a text the quotes would be escaped
+    query = sa.select(VersionRow.number, VersionRow.forgets).where(VersionRow.memory_id == found.id, IS_ERASURE)
+    row = connection.execute(query.where(is_in(connection, tombstone, VersionRow.metadata_json))).first()
+    if row is not None:
+        raise IdempotencyConflict(
+            f"Memory {found.name!r}: the idempotency key {key!r} belonged to version {row.forgets}, which was erased "
+            f"in version {row.number}: its text is not written again; use a new key for a new update."
+        )
 
 
 def check_expected(found: FoundMemory, expected_version: int | None) -> None:

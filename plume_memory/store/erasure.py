@@ -7,7 +7,8 @@ and all hashes stay, so the chain verifies before and after. Then purge.py delet
 the database has freed.
 
 What stays, and is said in the certificate: text_sha256, with which a short text can be guessed, the easier the more
-of it is left. It is not salted: the hash was fixed, and chained, when the text was written.
+of it is left. It is not salted: the hash was fixed, and chained, when the text was written. So does the sha256 of the
+idempotency key, in what the erase vouches with: a call that is sent again must not bring the text back.
 """
 
 import json
@@ -19,11 +20,11 @@ from sqlalchemy import exc
 from plume_memory.errors import InvalidInput, StoreUnavailable
 from plume_memory.records import ErasedText, ErasureCertificate, Span, Version
 from plume_memory.store.artifacts import ArtifactStore
-from plume_memory.store.chain import canonical_json, vouching
+from plume_memory.store.chain import canonical_json, sha256_of, vouching
 from plume_memory.store.checks import check_name, check_text
 from plume_memory.store.copies import Copy, copies_of, lock_copies
 from plume_memory.store.database import Database
-from plume_memory.store.entries import Clock, Entry, check_expected, insert_entry, repeated
+from plume_memory.store.entries import KEY_SHA256, Clock, Entry, check_expected, insert_entry, repeated
 from plume_memory.store.log import utc_now
 from plume_memory.store.memories import FoundMemory, find_memory, not_found
 from plume_memory.store.purge import Unfinished, finish, secure_deletes, unfinished
@@ -32,17 +33,24 @@ from plume_memory.store.sources import Source, adopt_unsourced
 from plume_memory.store.spans import original, shifted, without
 from plume_memory.store.tables import IS_ERASURE, UnfinishedErasureRow, VersionRow
 from plume_memory.store.targets import Target, Wanted, erase_target, is_in, is_repeated, wanted
+from plume_memory.store.verifying import check_row
 
 LIMITS = (
-    "The sha256 of the erased text stays in the log: whoever guesses a short text, or the missing part of a text of "
-    "which the rest is left, can confirm the guess with it.",
+    "The sha256 of the erased text, and of its idempotency key, stay in the log: whoever guesses a short text, the "
+    "missing part of a text of which the rest is left, or the key, can confirm the guess with it.",
     "Backups, replicas, PostgreSQL's archived write-ahead log, snapshots of the file system and exported archives or "
     "adapters made earlier are not reached.",
+    "PostgreSQL's live write-ahead log (pg_wal) holds the text until the server has recycled its files; of a database "
+    "upgraded from schema 0002 or older, so may dead rows of pg_statistic until that table is vacuumed.",
     "Artifacts were deleted in one place, artifacts_place; a process that opened this memory with another place kept "
     "its own there.",
-    "Other processes may hold the text in memory until they next read this memory, or end.",
+    "What a process was writing to artifacts_place when it was killed, in the ten minutes before or while the erasure "
+    "passed by, is deleted by a later erasure only: a file .tmp-*, or an artifact noted for this memory.",
+    "Other processes may hold the text in memory until they next read this memory, or end; a Snapshot object that a "
+    "caller holds, in any process, keeps answering from it.",
     "Tables of other programs in the same database are not searched, such as the journal of the LangChain store.",
-    "Versions listed under still_said_by hold the same words in a text, metadata or key of their own.",
+    "Versions listed under still_said_by hold the same words in a text, metadata or key of their own; none are listed "
+    "when an erasure is asked about again by its version, span or key: its words are gone, so nothing was searched.",
 )
 
 
@@ -85,7 +93,8 @@ class Erasures:
 
         A call that was killed is completed by repeating it. An update whose text is erased already gives its
         certificate again, without the artifacts. A span counts in the text as it is now: repeated after it was
-        completed it means another part, so give `expected_version` or a key with it.
+        completed it means another part, so it is taken with `expected_version` or a key only. Words are known again
+        by what was erased, unless they reached across a forgotten part or more of the text was erased since.
 
         Args:
             memory: Name of the memory.
@@ -98,11 +107,12 @@ class Erasures:
 
         Raises:
             VersionNotFound: If there is no such version.
-            InvalidInput: If it is no update, the words stand nowhere or in several places, or the reason or key
-                repeats them.
+            InvalidInput: If it is no update, the words stand nowhere or in several places, the reason or key
+                repeats them, or a span comes with neither `expected_version` nor a key.
+            IntegrityError: If a row that holds the text does not fit its hashes: what is vouched for must be so.
             MemoryNotFound: If there is no such memory.
             VersionConflict: If the head is another than expected.
-            IdempotencyConflict: If the key was used for something else.
+            IdempotencyConflict: If the key was used for something else, or for words that cannot be compared now.
             StoreUnavailable: If nothing was erased; or if it was, and the freed bytes could not be removed: the
                 message says so, and a repeated call goes on from there.
             ArtifactError: If an artifact could not be deleted; a repeated call goes on from there.
@@ -111,6 +121,12 @@ class Erasures:
         if idempotency_key is not None:
             check_name(idempotency_key, what="An idempotency key")
         asked = wanted(version, text=text, span=span)
+        if asked.span is not None and idempotency_key is None and expected_version is None:
+            raise InvalidInput(
+                f"Memory {memory!r}: the erasure of span {span!r} could not be repeated safely: once it is done, the "
+                "same span is another part of the text. Give expected_version or idempotency_key with it, or the "
+                "words themselves: text=, with the version."
+            )
         metadata = None if reason is None else {"reason": check_text(reason, what="A reason")}
         entry = Entry("erase", "", None, None, metadata, idempotency_key, expected_version, asked=asked)
         interrupted = unfinished(self._database)
@@ -147,7 +163,7 @@ class Erasures:
         if found is None:
             raise not_found(memory)
         # 2. A repeated call, and one that was interrupted, is answered before anything is expected of the head.
-        known = repeated(connection, found, entry) or _resumed(connection, found, entry.asked, interrupted)
+        known = repeated(connection, found, entry) or _resumed(connection, found, entry, entry.asked, interrupted)
         if known is not None:
             return _described(connection, found, known)
         check_expected(found, entry.expected_version)
@@ -170,24 +186,27 @@ class Erasures:
         spans = [target.span and _span_in_copy(connection, found, copy, gone.number, target.span) for copy in copies]
         texts: list[ErasedText] = []
         versions: list[Version] = []
-        for copy, span in zip(copies, spans, strict=True):
+        rows = [check_row(connection, copy.memory, gone.number) for copy in copies]
+        for copy, row, span in zip(copies, rows, spans, strict=True):
             if not copy.text or (span is not None and span.start == span.end):
                 continue  # an import from before, of which this was erased already
             like = entry if copy.memory.id == found.id else Entry("erase", "", None, None, None, None, None)
-            version = self._erase_row(connection, copy, gone, span, like)
+            version = self._erase_row(connection, copy, row, span, like)
             versions.append(version)
             texts.append(_erased_text(gone, version))
         still = _said_by(connection, found, gone.number, words)
         return _Erased(versions[0], tuple(texts), frozenset(copy.memory.id for copy in copies), still)
 
     def _erase_row(
-        self, connection: sa.Connection, copy: Copy, gone: Version, span: Span | None, entry: Entry
+        self, connection: sa.Connection, copy: Copy, gone: VersionRow, span: Span | None, entry: Entry
     ) -> Version:
         """Append the erase that vouches, then take the text: the trigger asks for this order."""
         left = without(copy.text, span)
         vouched = vouching(
             created_at=gone.created_at, text_sha256=gone.text_sha256, chain_hash=gone.chain_hash, left=left
         )
+        if gone.idempotency_key is not None:
+            vouched[KEY_SHA256] = sha256_of(gone.idempotency_key)
         metadata_json = canonical_json({**(entry.metadata or {}), "erased": vouched})
         entry = entry._replace(forgets=gone.number, span=span)
         version = insert_entry(connection, copy.memory, entry, metadata_json, self._clock)
@@ -199,17 +218,19 @@ class Erasures:
 
 
 def _resumed(
-    connection: sa.Connection, found: FoundMemory, asked: Wanted, interrupted: list[Unfinished]
+    connection: sa.Connection, found: FoundMemory, entry: Entry, asked: Wanted, interrupted: list[Unfinished]
 ) -> Version | None:
     """Return the erasure that an interrupted call for the same target had written to the log; None for a new call."""
     for number in sorted((row.number for row in interrupted if row.memory_id == found.id), reverse=True):
         version = _version(connection, found, number)
-        if not is_repeated(asked, version.forgets, version.span):
+        if not is_repeated(connection, found, asked, version):
             continue
+        if asked.span is not None and entry.expected_version != number - 1:
+            continue  # the same place in what was left: another part (a key would have been known by now)
         if asked.words is not None:
             there = sa.select(VersionRow.number).where(VersionRow.memory_id == found.id)
             if connection.execute(there.where(is_in(connection, asked.words, VersionRow.text))).first() is not None:
-                continue  # the words of that length were others
+                continue  # they came again since
         return version
     return None
 

@@ -24,7 +24,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from plume_memory.errors import IntegrityError, MemoryExists, StoreUnavailable, VersionNotFound
-from plume_memory.records import History, Version
+from plume_memory.records import History, Verification, Version
 from plume_memory.store.chain import NO_PARENT, canonical_json
 from plume_memory.store.checks import MAX_NUMBER, check_moment, check_name, check_text
 from plume_memory.store.copies import copy_prefix, lock_copies
@@ -126,7 +126,7 @@ class Log:
             InvalidInput: If the name, text, key or metadata cannot be stored.
             MemoryNotFound: If there is no such memory and `create` is False.
             VersionConflict: If the head is another than expected.
-            IdempotencyConflict: If the key was used with another text.
+            IdempotencyConflict: If the key was used with another text, or for an update that was erased since.
         """
         entry = _Entry("update", check_text(text), None, None, metadata, idempotency_key, expected_version)
         return self._append(memory, entry, create=create)
@@ -184,7 +184,8 @@ class Log:
                 nowhere or in several places: says where.
             MemoryNotFound: If there is no such memory.
             VersionConflict: If the head is another than expected.
-            IdempotencyConflict: If the key was used for something else.
+            IdempotencyConflict: If the key was used for something else, or for words that cannot be compared any
+                more because some of them were erased.
         """
         asked = wanted(version, text=text, span=span)
         metadata = None if reason is None else {"reason": check_text(reason, what="A reason")}
@@ -313,10 +314,19 @@ class Log:
         Raises:
             IntegrityError: Naming the first version that was altered, removed or added.
         """
+        return self.verification(memory).versions
+
+    def verification(self, memory: str) -> Verification:
+        """Recompute every hash of the log and return the number of versions with the last one's hash.
+
+        Raises:
+            IntegrityError: Naming the first version that was altered, removed or added.
+        """
         check_name(memory)
-        with self._database.read() as connection:
+        with self._database.read() as connection:  # one snapshot: an append meanwhile is in neither of the two
             found = get_memory(connection, memory)
-            return verify_rows(connection, memory, found.id, found.head_number, found.head_hash)
+            count = verify_rows(connection, memory, found.id, found.head_number, found.head_hash)
+        return Verification(count, found.head_hash)
 
     def _append(self, memory: str, entry: "_Entry", *, create: bool) -> Version:
         """Append in one transaction, again when another writer was first to a number or name.

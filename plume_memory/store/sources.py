@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import sqlalchemy as sa
 
+from plume_memory.store.chain import sha256_of
 from plume_memory.store.database import Database
 from plume_memory.store.memories import get_memory
 from plume_memory.store.tables import IS_ERASURE, DerivationRow, SourceRow, VersionRow
@@ -18,6 +19,7 @@ class Source(NamedTuple):
 
     memory_id: int
     key: str
+    """Of the derivation; or `found_in`."""
     sha256: str
 
 
@@ -62,6 +64,11 @@ class Sources:
     def _newest(self, connection: sa.Connection, memory_id: int) -> int:
         query = sa.select(sa.func.coalesce(sa.func.max(VersionRow.number), 0))
         return connection.execute(query.where(VersionRow.memory_id == memory_id, IS_ERASURE)).scalar_one()
+
+
+def found_in(place: str) -> str:
+    """Return the key that notes get whose artifacts an erasure has found in a place and deletes."""
+    return f"found:{sha256_of(place)[:58]}"
 
 
 def adopt_unsourced(connection: sa.Connection, memory_id: int) -> None:

@@ -1,17 +1,19 @@
 """Finds what a forget or an erasure is about: a version, a part of it, or words that stand in one place alone."""
 
+import json
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
 from plume_memory.errors import InvalidInput
-from plume_memory.records import Span
+from plume_memory.records import Span, Version
+from plume_memory.store.chain import sha256_of
 from plume_memory.store.checks import check_text
 from plume_memory.store.memories import FoundMemory, check_number
-from plume_memory.store.reading import check_holds, check_is_update, held_updates
-from plume_memory.store.spans import occurrences
-from plume_memory.store.tables import VersionRow
+from plume_memory.store.reading import check_holds, check_is_update, erasures_of, held_updates
+from plume_memory.store.spans import occurrences, shifted
+from plume_memory.store.tables import IS_ERASURE, VersionRow
 
 _SHOWN = 5
 
@@ -52,12 +54,49 @@ def wanted(version: int | None, *, text: str | None, span: tuple[int, int] | Non
     return Wanted(version, Span(*span), None)
 
 
-def is_repeated(asked: Wanted, forgets: int | None, span: Span | None) -> bool:
-    """Tell whether a version that was appended before may be the answer to the same call."""
-    if asked.words is not None:
-        length = None if span is None else span.end - span.start
-        return length is not None and length >= len(asked.words) and asked.version in (None, forgets)
-    return (asked.version, asked.span) == (forgets, span)
+def is_repeated(connection: sa.Connection, found: FoundMemory, asked: Wanted, before: Version) -> bool:
+    """Tell whether a forget or an erasure that was appended before is of the target that is asked for.
+
+    Words are compared, not their number alone. When they cannot be, the answer is no: words of which the log has
+    erased something since, and erased ones that reached across a forgotten part.
+    """
+    if asked.words is None:
+        return (asked.version, asked.span) == (before.forgets, before.span)
+    if before.span is None or before.forgets is None or asked.version not in (None, before.forgets):
+        return False
+    compare = _erased_these if before.kind == "erase" else _forgot_these
+    return compare(connection, found, asked.words, before.number, before.forgets, before.span)
+
+
+def _forgot_these(
+    connection: sa.Connection, found: FoundMemory, words: str, number: int, forgets: int, span: Span
+) -> bool:
+    """Look for the words where they were when they were forgotten: in what held until then."""
+    there = span
+    for cut in erasures_of(connection, found.id, forgets).get(forgets, []):
+        if cut.number > number:
+            there = shifted(there, cut.span)
+    if there.end - there.start != span.end - span.start:
+        return False
+    held = held_updates(connection, found.name, found.id, number - 1, only={forgets})
+    return any(there in occurrences(words, each.text, each.slices) for each in held)
+
+
+def _erased_these(
+    connection: sa.Connection, found: FoundMemory, words: str, number: int, forgets: int, span: Span
+) -> bool:
+    """Put the words back where they were: the text then has the hash that the log had for it before."""
+    if len(words) != span.end - span.start:
+        return False
+    query = sa.select(VersionRow.text, VersionRow.text_sha256, VersionRow.erased_by)
+    row = connection.execute(query.where(VersionRow.memory_id == found.id, VersionRow.number == forgets)).one()
+    if row.erased_by != number:  # more of it was erased since: the text to put them back into is gone
+        return False
+    earlier = sa.select(VersionRow.metadata_json).where(VersionRow.memory_id == found.id, IS_ERASURE)
+    earlier = earlier.where(VersionRow.forgets == forgets, VersionRow.number < number)
+    voucher = connection.execute(earlier.order_by(VersionRow.number.desc()).limit(1)).scalar()
+    expected: str = row.text_sha256 if voucher is None else json.loads(voucher)["erased"]["left_sha256"]
+    return sha256_of(row.text[: span.start] + words + row.text[span.start :]) == expected
 
 
 def forget_target(connection: sa.Connection, found: FoundMemory, asked: Wanted) -> Target:

@@ -11,6 +11,8 @@ from typing import NamedTuple, cast
 import sqlalchemy as sa
 
 from plume_memory.store.chain import NO_PARENT, chain_hash, sha256_of, vouching
+from plume_memory.store.entries import KEY_SHA256
+from plume_memory.store.memories import FoundMemory
 from plume_memory.store.reading import VERSION_COLUMNS, altered, names_no_version, span_of
 from plume_memory.store.tables import IS_ERASURE, VersionRow
 
@@ -52,10 +54,34 @@ def verify_rows(connection: sa.Connection, memory: str, memory_id: int, head_num
     return number
 
 
-def _vouchers(connection: sa.Connection, memory_id: int) -> dict[int, _Voucher]:
-    """Read the erasures, by the update they name. They are verified with every other row."""
+def check_row(connection: sa.Connection, found: FoundMemory, number: int) -> VersionRow:
+    """Check one row as `verify_rows` does, and return it: an erasure vouches for none that does not fit.
+
+    Raises:
+        IntegrityError: If it, or the row before it, is missing, or it does not fit its hashes.
+    """
+    query = sa.select(*VERSION_COLUMNS).where(VersionRow.memory_id == found.id)
+    rows = connection.execute(
+        query.where(VersionRow.number.between(number - 1, number)).order_by(VersionRow.number)
+    ).all()
+    expected = [each for each in (number - 1, number) if each > 0]
+    missing = set(expected) - {row.number for row in rows}
+    if missing:
+        raise altered(found.name, min(missing), "it is missing")
+    parent_hash = rows[0].chain_hash if number > 1 else NO_PARENT
+    row = cast(VersionRow, rows[-1])
+    reason = _misfit(row, parent_hash, _vouchers(connection, found.id, number).get(number))
+    if reason:
+        raise altered(found.name, number, reason)
+    return row
+
+
+def _vouchers(connection: sa.Connection, memory_id: int, of: int | None = None) -> dict[int, _Voucher]:
+    """Read the erasures, of all updates or one, by the update they name. They are verified with every other row."""
     query = sa.select(VersionRow.number, VersionRow.forgets, VersionRow.metadata_json)
     query = query.where(VersionRow.memory_id == memory_id, IS_ERASURE).order_by(VersionRow.number)
+    if of is not None:
+        query = query.where(VersionRow.forgets == of)
     found: dict[int, _Voucher] = {}
     for number, forgets, metadata_json in connection.execute(query):
         if forgets is None:  # altered, as the next
@@ -109,8 +135,9 @@ def _misfit_of_erased(row: VersionRow, voucher: _Voucher | None) -> str | None:
     expected = vouching(
         created_at=row.created_at, text_sha256=row.text_sha256, chain_hash=row.chain_hash, left=row.text
     )
-    if voucher.erased == expected:
+    named = dict(voucher.erased) if isinstance(voucher.erased, dict) else {}
+    named.pop(KEY_SHA256, None)  # of the key that the row lost: the voucher's own hash is over it
+    if named == expected:
         return None
-    named = voucher.erased if isinstance(voucher.erased, dict) else {}
     wrong = [key for key, value in expected.items() if named.get(key) != value]
     return f"its {' and '.join(wrong) or 'fields'} is not what version {voucher.number}, which erased it, vouches for"

@@ -31,6 +31,8 @@ def read_settings(kind: type[_Model], path: Path, overrides: Sequence[str] = ())
         raise InvalidInput(f"Cannot read the settings {path}: {err.strerror}.") from err
     except ValueError as err:
         raise InvalidInput(f"{path} is not JSON: {err}.") from err
+    except RecursionError as err:
+        raise InvalidInput(f"{path} is nested too deeply.") from err
     if not isinstance(given, dict):
         raise InvalidInput(f"{path} holds {type(given).__name__}, not a JSON object.")
     for override in overrides:
@@ -141,7 +143,7 @@ def _place(holder: MutableSequence[Any], key: str, path: str) -> int:
 def _value(text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 

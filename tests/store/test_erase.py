@@ -60,6 +60,10 @@ def filled(log: Log) -> Log:
     return log
 
 
+def refuse(*_: object) -> None:
+    raise StoreUnavailable("repeat the call")
+
+
 def said(log: Log, memory: str = "alice", version: int | None = None) -> list[str]:
     return [transition.text for transition in log.history(memory, version).transitions]
 
@@ -143,7 +147,7 @@ def test_a_target_that_is_none_is_refused(filled: Log, erasures: Erasures) -> No
     for arguments, reason in BAD_TARGETS:
         for call in (filled.forget, erasures.erase):
             with pytest.raises(InvalidInput, match=reason):
-                call("alice", **arguments)
+                call("alice", **arguments, idempotency_key="k")
     with pytest.raises(InvalidInput, match="white space aside: there is nothing to forget"):
         filled.forget("alice", 1, span=(14, 15))
     assert filled.head_number("alice") == 3
@@ -157,6 +161,30 @@ def test_a_repeated_key_forgets_a_part_once(filled: Log) -> None:
     for arguments in ({"version": 1}, {"version": 1, "span": (0, 3)}, {"version": 2, "text": "She has"}):
         with pytest.raises(IdempotencyConflict):
             filled.forget("alice", idempotency_key="k", **arguments)
+
+
+def test_a_repeated_key_forgets_the_same_words_and_no_others_of_that_length(filled: Log, erasures: Erasures) -> None:
+    first = filled.forget("alice", text="boat", idempotency_key="boat")
+    across = filled.forget("alice", 1, text=" has a", idempotency_key="across")
+    reached = filled.forget("alice", 1, text="She cat", idempotency_key="reached")
+    for text, key in (
+        ("Bob ", "boat"),
+        ("boa", "boat"),
+        ("oat.", "boat"),
+        ("She ca!", "reached"),
+        (" had a", "across"),
+    ):
+        with pytest.raises(IdempotencyConflict, match="says something else"):
+            filled.forget("alice", text=text, idempotency_key=key)
+
+    erasures.erase("alice", 1, text="Alice ")  # shifts what was forgotten
+    assert filled.forget("alice", text="boat", idempotency_key="boat") == first
+    assert filled.forget("alice", 1, text=" has a", idempotency_key="across") == across
+    assert filled.forget("alice", text="She cat", idempotency_key="reached") == reached
+    erasures.erase("alice", 1)
+    with pytest.raises(IdempotencyConflict, match="can no longer be compared"):
+        filled.forget("alice", text="She cat", idempotency_key="reached")
+    assert filled.head_number("alice") == 8
 
 
 # --- erasing --------------------------------------------------------------------------------------
@@ -212,7 +240,7 @@ def test_forgets_and_erasures_of_parts_read_the_same_in_any_order(filled: Log, e
 
 
 def test_a_fork_of_a_version_before_an_erasure_vouches_for_itself(filled: Log, erasures: Erasures) -> None:
-    erasures.erase("alice", 1, span=HOME)
+    erasures.erase("alice", 1, span=HOME, expected_version=3)
     erasures.erase("alice", 2)
     assert filled.fork("alice", "late", at=2) == 4
     assert [filled.version("late", n).kind for n in (3, 4)] == ["erase", "erase"]
@@ -236,7 +264,7 @@ def test_what_no_longer_holds_can_be_erased_and_nothing_twice(filled: Log, erasu
     with pytest.raises(InvalidInput, match="version 1 does not hold at version 7 any more, version 7 erased it"):
         filled.forget("alice", 1)
     with pytest.raises(InvalidInput, match="has 0 characters"):
-        erasures.erase("alice", 1, span=(0, 1))
+        erasures.erase("alice", 1, span=(0, 1), idempotency_key="k")
     for undo in (4, 5, 6):
         with pytest.raises(InvalidInput, match=f"version {undo} is a"):
             erasures.erase("alice", undo)
@@ -267,15 +295,83 @@ def test_a_repeated_key_erases_once(filled: Log, erasures: Erasures) -> None:
         erasures.erase("alice", 1, idempotency_key="k")
 
 
+def test_a_repeated_key_erases_the_same_words_and_no_others_of_that_length(filled: Log, erasures: Erasures) -> None:
+    filled.append("alice", "Dora drinks.")
+    first = erasures.erase("alice", text="Alice", idempotency_key="k")
+    second = erasures.erase("alice", text="Zytgloggelaube", idempotency_key="second")
+    assert erasures.erase("alice", text="Zytgloggelaube", idempotency_key="second").version == second.version == 6
+    for text, key in (("Dora ", "k"), ("Emil!", "second"), ("Zytgloggelaubx", "second")):
+        with pytest.raises(IdempotencyConflict, match="says something else"):
+            erasures.erase("alice", text=text, idempotency_key=key)
+    with pytest.raises(IdempotencyConflict, match=f"version {first.version}.*can no longer be compared"):
+        erasures.erase("alice", text="Alice", idempotency_key="k")
+    assert filled.head_number("alice") == 6
+
+
+def test_a_part_is_erased_by_its_place_only_by_a_call_that_can_be_repeated(filled: Log, erasures: Erasures) -> None:
+    """Its place is another's once it is gone: sent twice, the call would erase twice as much."""
+    with pytest.raises(InvalidInput, match=r"expected_version or idempotency_key.*text="):
+        erasures.erase("alice", 1, span=(0, 5))
+    for arguments in ({"expected_version": 3}, {"idempotency_key": "k"}):
+        erasures.erase("alice", 1, span=(0, 5), **arguments)
+    assert filled.version("alice", 1).text == BERN[10:]
+    with pytest.raises(VersionConflict):
+        erasures.erase("alice", 1, span=(0, 5), expected_version=3)
+    assert filled.version("alice", 1).text == BERN[10:]
+
+
+@pytest.mark.parametrize("again", [{"expected_version": 4}, {"idempotency_key": "new"}])
+def test_another_part_at_the_place_of_an_unfinished_erasure_is_erased_too(
+    filled: Log, erasures: Erasures, monkeypatch: pytest.MonkeyPatch, again: dict
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(purge, "compact", refuse)
+        with pytest.raises(StoreUnavailable):
+            erasures.erase("alice", 1, span=(0, 5), expected_version=3)
+    assert erasures.erase("alice", 1, span=(0, 5), **again).version == 5
+    assert filled.version("alice", 1).text == BERN[10:]
+
+
+def test_an_unfinished_erasure_is_the_answer_to_its_own_words_alone(
+    filled: Log, erasures: Erasures, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(purge, "compact", refuse)
+        with pytest.raises(StoreUnavailable):
+            erasures.erase("alice", text="Alice")
+        with pytest.raises(StoreUnavailable):
+            erasures.erase("alice", text="Carol")
+    with pytest.raises(InvalidInput, match="not in the updates of the log"):
+        erasures.erase("alice", text="Bobbi")
+    assert filled.head_number("alice") == 4
+
+
+def test_the_key_of_an_erased_update_brings_nothing_back(filled: Log, erasures: Erasures) -> None:
+    filled.append("alice", "Dora has a dog.", idempotency_key="dora")
+    erasures.erase("alice", 1)
+    erasures.erase("alice", text=" a dog")
+    filled.fork("alice", "late", at=4)
+    filled.fork("alice", "later")
+    for memory in ("alice", "before", "fork", "late", "later"):
+        with pytest.raises(IdempotencyConflict, match=r"belonged to version 1, which was erased in version \d"):
+            filled.append(memory, BERN, idempotency_key="Zytgloggelaube-1")
+    for text in ("Dora has a dog.", "Dora has."):
+        with pytest.raises(IdempotencyConflict, match="version 4, which was erased in version 6"):
+            filled.append("alice", text, idempotency_key="dora")
+    assert "Zytgloggelaube" not in json.dumps(filled.version("alice", 5).metadata)
+    assert filled.append("alice", BERN, idempotency_key="of its own").number == 7
+    verified(filled, alice=7, before=2, fork=4, late=6, later=6)
+
+
 def test_other_versions_that_say_the_same_are_named(filled: Log, erasures: Erasures) -> None:
     filled.append("alice", "Dora, too, lives at Zytgloggelaube 7.")
     filled.append("alice", "Emil paints.", metadata={"at": "Zytgloggelaube 7"})
-    certificate = erasures.erase("alice", 1, span=(21, 37))
+    certificate = erasures.erase("alice", 1, span=(21, 37), idempotency_key="k")
     assert certificate.still_said_by == (4, 5)
 
 
 def test_the_certificate_is_json(filled: Log, erasures: Erasures) -> None:
-    certificate = erasures.erase("alice", 1, span=HOME)
+    certificate = erasures.erase("alice", 1, span=HOME, expected_version=3)
     found = json.loads(certificate.to_json())
     assert found["erased"][0]["span"] == {"start": 0, "end": 38}
     assert found["erased_at"] == certificate.erased_at.isoformat()
@@ -333,7 +429,8 @@ def test_what_is_derived_while_its_text_is_erased_is_not_kept(
     ("step", "target"),
     [
         ("_delete_derivations", {"version": 1}),
-        ("delete", {"version": 1, "span": (21, 37)}),
+        ("delete", {"version": 1, "span": (21, 37), "expected_version": 3}),
+        ("_cross_out", {"version": 1, "span": (21, 37), "idempotency_key": "k"}),
         ("compact", {"text": "Zytgloggelaube 7"}),
         ("_cross_out", {"version": 1, "text": "Zytgloggelaube 7"}),
     ],
@@ -386,7 +483,7 @@ def test_an_erasure_that_is_refused_changes_nothing(filled: Log, database: Datab
 
 
 def test_raw_sql_erases_nothing_and_restores_nothing(filled: Log, database: Database, erasures: Erasures) -> None:
-    erasures.erase("alice", 1, span=HOME)
+    erasures.erase("alice", 1, span=HOME, expected_version=3)
     changes = [
         "text = 'x', erased_by = 4",
         "text = ''",
@@ -423,7 +520,7 @@ ALTERED = [
 
 
 def test_verify_names_an_altered_erasure(filled: Log, database: Database, erasures: Erasures) -> None:
-    erasures.erase("alice", 1, span=HOME)
+    erasures.erase("alice", 1, span=HOME, expected_version=3)
     with database.write() as connection:
         alice = get_memory(connection, "alice")
         if connection.dialect.name == "sqlite":
@@ -439,6 +536,39 @@ def test_verify_names_an_altered_erasure(filled: Log, database: Database, erasur
                 verify_rows(connection, "alice", alice.id, alice.head_number, alice.head_hash)
             savepoint.rollback()
         assert verify_rows(connection, "alice", alice.id, alice.head_number, alice.head_hash) == 4
+
+
+@pytest.mark.parametrize(
+    ("memory", "change"),
+    [
+        ("alice", "text = replace(text, 'cat', 'dog')"),
+        ("fork", "text = replace(text, 'cat', 'dog')"),
+        ("alice", "metadata_json = '{}'"),
+        ("alice", "parent_hash = chain_hash"),
+    ],
+)
+def test_an_erasure_vouches_for_no_row_that_was_altered(
+    filled: Log, database: Database, erasures: Erasures, tamper: Callable[..., None], change: str, memory: str
+) -> None:
+    with database.read() as connection:
+        where = f"memory_id = {get_memory(connection, memory).id} AND number = 1"
+    tamper(f"UPDATE versions SET {change} WHERE {where}")
+    for arguments in ({"text": "Zytgloggelaube"}, {}):
+        with pytest.raises(IntegrityError, match=f"'{memory}', version 1: its"):
+            erasures.erase("alice", 1, **arguments)
+    assert [filled.head_number(name) for name in ("alice", "before", "fork")] == [3, 1, 3]
+
+
+def test_an_erasure_vouches_for_no_rest_that_was_altered(
+    filled: Log, database: Database, erasures: Erasures, tamper: Callable[..., None]
+) -> None:
+    erasures.erase("alice", 1, text="Zytgloggelaube")
+    tamper("UPDATE versions SET text = 'Alice lives in Rome.' WHERE number = 1")
+    with pytest.raises(IntegrityError, match="version 1: its left_sha256"):
+        erasures.erase("alice", 1, text="Rome")
+    tamper("DELETE FROM versions WHERE number = 2")
+    with pytest.raises(IntegrityError, match="version 2: it is missing"):
+        erasures.erase("alice", 3)
 
 
 def test_time_never_falls_in_a_fork_that_is_erased(database: Database, artifacts: ArtifactStore) -> None:

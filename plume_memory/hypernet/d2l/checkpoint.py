@@ -139,8 +139,11 @@ def load(directory: Path) -> D2LNetwork:
 
 def _require_fit(config: D2LConfig, tensors: dict[str, Tensor]) -> D2LNetwork:
     """Return an empty network of that config, once the tensors are known to be its state dict."""
-    with torch.device("meta"):
-        network = D2LNetwork(config)
+    try:
+        with torch.device("meta"):
+            network = D2LNetwork(config)
+    except (RuntimeError, TypeError, OverflowError, ZeroDivisionError) as err:  # sizes that no tensor can have
+        raise CheckpointError(f"The configuration describes no network: {str(err).splitlines()[0]}.") from err
     expected = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
     found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     if expected != found:

@@ -8,6 +8,8 @@ before anything is made of it. Only torch's zip format (since 1.6) is read; noth
 
 import io
 import pickle  # noqa: TID251 — subclassed to admit nothing but the names below
+import pickletools
+import reprlib
 import zipfile
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -96,11 +98,14 @@ def _rebuild_tensor(
         raise pickle.UnpicklingError("a tensor is not made of a storage, a size and a stride")
     numbers = (offset, *size, *stride)
     if len(size) != len(stride) or any(type(n) is not int or n < 0 for n in numbers):
-        raise pickle.UnpicklingError(f"a tensor has size {size}, stride {stride}, offset {offset}")
+        shown = reprlib.repr((size, stride, offset))  # shortened: tuples in tuples are endless when written out
+        raise pickle.UnpicklingError(f"a tensor has size, stride and offset {shown}")
     extent = sum((n - 1) * step for n, step in zip(size, stride, strict=True)) + 1
     # the second test: a stride of 0 would make a huge tensor of a small file
     if (0 not in size and offset + extent > storage.numel()) or prod(size) > storage.numel():
-        raise pickle.UnpicklingError(f"a tensor of size {size} reaches beyond its storage of {storage.numel()}")
+        raise pickle.UnpicklingError(
+            f"a tensor of size {reprlib.repr(size)} reaches beyond its storage of {storage.numel()}"
+        )
     return storage.as_strided(size, stride, offset)
 
 
@@ -148,7 +153,7 @@ class _RestrictedUnpickler(pickle.Unpickler):
             case ("storage", _Storage(dtype=dtype), str(key), str(), int(numel)) if numel >= 0:
                 pass
             case _:
-                raise pickle.UnpicklingError(f"unknown persistent id {pid!r}")
+                raise pickle.UnpicklingError(f"unknown persistent id {reprlib.repr(pid)}")
         if key not in self._storages:
             self._storages[key] = self._read_storage(key, dtype, numel)
         storage = self._storages[key]
@@ -197,9 +202,12 @@ def _read_archive(path: Path, archive: zipfile.ZipFile) -> Mapping[str, Any]:
         if order != b"little":
             raise CheckpointError(f"{path} has byte order {order!r}; only little-endian checkpoints are read.")
     try:
-        content = _RestrictedUnpickler(_read_member(archive, pickles[0]), archive, root).load()
-    # what the pickle machine raises on bytes that make no sense
+        written = _read_member(archive, pickles[0])
+        _check_extent(written)
+        content = _RestrictedUnpickler(written, archive, root).load()
+    # what the pickle machine, and torch in it, raise on bytes that make no sense
     except (
+        RuntimeError,  # RecursionError and NotImplementedError too
         pickle.UnpicklingError,
         EOFError,
         AttributeError,
@@ -207,12 +215,23 @@ def _read_archive(path: Path, archive: zipfile.ZipFile) -> Mapping[str, Any]:
         ValueError,
         LookupError,
         OverflowError,
-        RecursionError,
     ) as err:
         raise CheckpointError(f"{path} is damaged or no Doc-to-LoRA checkpoint: {err}.") from err
     if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
         raise CheckpointError(f"{path} holds a {type(content).__name__}; expected a dict by name.")
     return content
+
+
+def _check_extent(content: bytes) -> None:
+    """Refuse a pickle that would take more memory than its length explains: the machine believes what it reads.
+
+    Raises:
+        ValueError: an opcode is unknown or cut short (`pickletools` measures every length it reads).
+        UnpicklingError: a frame or a place in the memo lies beyond the end.
+    """
+    for opcode, argument, _ in pickletools.genops(content):
+        if opcode.name in ("PUT", "BINPUT", "LONG_BINPUT", "FRAME") and int(argument or 0) > len(content):
+            raise pickle.UnpicklingError(f"{opcode.name} names {argument}, in a pickle of {len(content)} bytes")
 
 
 def _read_member(archive: zipfile.ZipFile, name: str) -> bytes:

@@ -115,7 +115,7 @@ def is_fast_weight(folder: Path) -> bool:
     """Whether a folder's `config.json` names this kind of network; False where it cannot be read."""
     try:
         found: Any = json.loads((folder / _MANIFEST).read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False
     return isinstance(found, dict) and found.get("kind") == "fast-weight"
 
@@ -157,7 +157,7 @@ def load(folder: Path) -> FastWeightNetwork:
         tensors: dict[str, Tensor] = {}
         for name in names:
             tensors |= safetensors.load_file(folder / name)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as err:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, SafetensorError) as err:
         message = f"Cannot read the weights in {folder}: {err}. Install or train the network anew."
         raise CheckpointError(message) from err
     if found != manifest.weights_sha256:
@@ -165,14 +165,30 @@ def load(folder: Path) -> FastWeightNetwork:
             f"The weights in {folder} have sha256 {found[:12]}…, its config names {manifest.weights_sha256[:12]}…; "
             "they are damaged or another network's. Install or train the network anew."
         )
-    with torch.device("meta"):
-        network = FastWeightNetwork(manifest.network)
+    network = _empty(manifest.network, folder, len(tensors))
     expected = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
     if expected != {name: tuple(tensor.shape) for name, tensor in tensors.items()}:
         wrong = sorted(name for name in expected.keys() | tensors.keys() if expected.get(name) != _shape(tensors, name))
         raise CheckpointError(f"{len(wrong)} weights in {folder} do not fit its config; the first is {wrong[0]}.")
     network.load_state_dict({name: tensor.float() for name, tensor in tensors.items()}, assign=True)
     return network.eval().requires_grad_(False)
+
+
+def _empty(config: FastWeightConfig, folder: Path, tensors: int) -> FastWeightNetwork:
+    """Return a network without memory of its own, for its shapes; a config may say any number.
+
+    Raises:
+        CheckpointError: sizes that no tensor can have, or more blocks than there are tensors.
+    """
+    if config.mixer_blocks > tensors:
+        raise CheckpointError(
+            f"The config in {folder} has {config.mixer_blocks} blocks, its weights {tensors} tensors."
+        )
+    try:
+        with torch.device("meta"):
+            return FastWeightNetwork(config)
+    except (RuntimeError, TypeError, OverflowError) as err:
+        raise CheckpointError(f"The config in {folder} describes no network: {str(err).splitlines()[0]}.") from err
 
 
 def _shape(tensors: dict[str, Tensor], name: str) -> tuple[int, ...] | None:
