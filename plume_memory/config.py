@@ -59,10 +59,10 @@ class MethodSettings(BaseModel):
     evidence_tokens: int | None = Field(
         default=None,
         ge=8,
-        description="Cut the routed unit into pieces of so many tokens and activate the `evidence_units` of them behind "
-        "which the base model finds the question likeliest (UPR, model/likelihood.py); None activates the whole unit, as "
-        "the paper does. What the router preferred for being newer stays preferred: pieces never leave its unit. "
-        "Beyond the paper, never used in reproduction rows.",
+        description="Cut the routed unit into pieces of so many tokens and activate the `evidence_units` of them that "
+        "make the question likeliest under the base model (UPR; model/likelihood.py); None: the whole unit, the paper's. "
+        "What the router preferred for being newer stays preferred: pieces never leave its unit. Beyond the paper, "
+        "never used in reproduction rows.",
     )
 
     def canonical(self) -> dict[str, Any]:
