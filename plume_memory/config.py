@@ -60,9 +60,9 @@ class MethodSettings(BaseModel):
         default=None,
         ge=8,
         description="Cut the routed unit into pieces of so many tokens and activate the `evidence_units` of them that "
-        "make the question likeliest under the base model (UPR, model/likelihood.py); None: the whole unit, as the paper. "
-        "What the router preferred for being newer stays preferred: pieces never leave its unit. Beyond the paper, "
-        "never used in reproduction rows.",
+        "make the question likeliest under the base model (UPR, model/likelihood.py); None: the whole unit, as in the "
+        "paper. What the router preferred for being newer stays preferred: pieces never leave its unit. Never used in "
+        "reproduction rows.",
     )
 
     def canonical(self) -> dict[str, Any]:
