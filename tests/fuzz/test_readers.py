@@ -281,6 +281,26 @@ def test_a_damaged_checkpoint_is_converted_or_refused(data: st.DataObject) -> No
     convert_or_refuse(data.draw(damaged(pickled())))
 
 
+@pytest.mark.parametrize(
+    ("field", "content"),
+    [(6, b"\xff\xff"), (8, b"\x01\x00"), (8, b"\x00\x08m/\xd1"), (10, b"\x63\x00"), (42, b"\xff\xff\xff\x7f")],
+    ids=["version", "encrypted", "not UTF-8", "compression", "offset"],
+)
+def test_a_checkpoint_whose_table_says_what_torch_writes_never_is_refused(
+    field: int, content: bytes, tmp_path: Path
+) -> None:
+    whole = bytearray(pickled())
+    entry = whole.index(b"PK\x01\x02")
+    whole[entry + field : entry + field + 2] = content[:2]
+    if len(content) == 4:
+        whole[entry + field : entry + field + 4] = content
+    elif len(content) > 4:
+        whole[entry + 46 : entry + 46 + len(content) - 2] = content[2:]
+    (tmp_path / "m.bin").write_bytes(whole)
+    with pytest.raises(CheckpointError):
+        read_checkpoint(tmp_path / "m.bin")
+
+
 @fuzzed(100)
 @given(data=st.data())
 def test_a_checkpoint_with_a_damaged_pickle_is_converted_or_refused(data: st.DataObject) -> None:
