@@ -10,6 +10,7 @@ import io
 import pickle  # noqa: TID251 — subclassed to admit nothing but the names below
 import pickletools
 import reprlib
+import struct
 import zipfile
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -183,7 +184,8 @@ def read_checkpoint(path: Path) -> Mapping[str, Any]:
     try:
         with zipfile.ZipFile(path) as archive:
             return _read_archive(path, archive)
-    except zipfile.BadZipFile as err:
+    # what zipfile raises beside its own error: names that are no UTF-8, a newer version, encryption, short fields
+    except (zipfile.BadZipFile, EOFError, ValueError, RuntimeError, OverflowError, struct.error) as err:
         raise CheckpointError(
             f"{path} is not in torch's zip format ({err}). Checkpoints of torch before 1.6 are not read: "
             "load and save it once with a current torch in a place where running its pickle is safe."
