@@ -15,7 +15,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Share the cores among parallel test processes: more threads than cores slow every one of them."""
     worker = getattr(config, "workerinput", None)
     if worker is not None:
-        torch.set_num_threads(max(1, torch.get_num_threads() // worker["workercount"]))
+        threads = max(1, torch.get_num_threads() // worker["workercount"])
+        torch.set_num_threads(threads)
+        os.environ.setdefault("OMP_NUM_THREADS", str(threads))  # for the programs that tests start
 
 
 def pytest_report_header() -> str:
