@@ -57,7 +57,9 @@ def build(
             prices=prices,
             progress=tell,
         )
-    Console().print(f"{found.accepted} of {found.contexts} accepted · {out / 'report.md'}", highlight=False)
+    Console().print(
+        f"{found.accepted} of {found.contexts} accepted · {out / 'report.md'}", highlight=False, soft_wrap=True
+    )
 
 
 @review.command("export")
@@ -67,7 +69,7 @@ def export(
 ) -> None:
     """Write an empty sheet, a row per question."""
     rows = export_sheet(read_records(records), sheet)
-    Console().print(f"{rows} rows · {sheet}", highlight=False)
+    Console().print(f"{rows} rows · {sheet}", highlight=False, soft_wrap=True)
 
 
 @review.command("agreement")

@@ -43,4 +43,4 @@ def case(
     raw = {"question": asked.model_dump(), "text": found.text, "trace": [dataclasses.asdict(t) for t in found.trace]}
     (out / "case.json").write_text(json.dumps(raw, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     save_figures(view.figures, out)
-    Console().print(f"{found.text!r} · {out / 'README.md'}", highlight=False)
+    Console().print(f"{found.text!r} · {out / 'README.md'}", highlight=False, soft_wrap=True)

@@ -23,7 +23,7 @@ def report(
     content = to_html(out, judge=judge)
     page = out / "report.html"
     write_file(page, lambda path: _write(path, content))
-    Console().print(f"{page} · {len(content.encode()) / 2**20:.1f} MiB", highlight=False)
+    Console().print(f"{page} · {len(content.encode()) / 2**20:.1f} MiB", highlight=False, soft_wrap=True)
 
 
 def _write(path: Path, content: str) -> None:

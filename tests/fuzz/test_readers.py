@@ -307,6 +307,11 @@ def test_a_checkpoint_with_a_damaged_pickle_is_converted_or_refused(data: st.Dat
     convert_or_refuse(with_pickle(data.draw(damaged(the_pickle()))))
 
 
+def test_a_string_with_an_escape_that_is_none_makes_python_warn_and_nobody_else():
+    whole = the_pickle()
+    convert_or_refuse(with_pickle(whole[:2] + b"S'\\o'\n0" + whole[2:]))  # pushed, and popped at once
+
+
 TOUCH = b"X\x0d\x00\x00\x00touch witness"
 GLOBALS = tuple(
     b"c" + name + b"\n"

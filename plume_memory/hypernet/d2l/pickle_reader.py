@@ -11,6 +11,7 @@ import pickle  # noqa: TID251 — subclassed to admit nothing but the names belo
 import pickletools
 import reprlib
 import struct
+import warnings
 import zipfile
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -182,7 +183,9 @@ def read_checkpoint(path: Path) -> Mapping[str, Any]:
         CheckpointError: no such file, another format, or a damaged file.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
+        # A string with an escape that is none makes Python warn; it is read as it stands, and names nothing admitted.
+        with warnings.catch_warnings(), zipfile.ZipFile(path) as archive:
+            warnings.simplefilter("ignore", DeprecationWarning)
             return _read_archive(path, archive)
     # what zipfile raises beside its own error: names that are no UTF-8, a newer version, encryption, short fields
     except (zipfile.BadZipFile, EOFError, ValueError, RuntimeError, OverflowError, struct.error) as err:
