@@ -174,6 +174,9 @@ class TrainSettings(BaseModel):
     texts: int = Field(default=16, ge=1, description="Texts of a micro-batch.")
     pool: int = Field(default=8, ge=1, description="Micro-batches drawn together and sorted by length: less padding.")
     largest_tokens: int = Field(default=256, ge=16, description="Longest chunk that is written at once.")
+    compile: bool = Field(
+        default=False, description="Compile the base model's layers, once a minute: steps on a CPU take half the time."
+    )
     objectives: Objectives = Objectives()
     curriculum: Curriculum = Curriculum()
     update: UpdateStage = UpdateStage()

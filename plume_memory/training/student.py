@@ -3,13 +3,13 @@
 Legend: R rows, W width, D residual width, N target tokens.
 """
 
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from plume_memory.model.adapters import AdapterRows, attached
 from plume_memory.model.base import BaseModel
@@ -24,9 +24,7 @@ def target_logits(base: BaseModel, packed: Packed, rows: AdapterRows | None) -> 
     Returns:
         Logits [N, vocabulary] in the model's dtype, one row per target token.
     """
-    # The fused CPU kernel's backward pass is slow on short sequences: a quarter of the step, measured.
-    backend = sdpa_kernel(SDPBackend.MATH) if base.device.type == "cpu" else nullcontext()
-    with attached(base.model, rows), backend:
+    with attached(base.model, rows), _plain_attention(base):
         hidden = base.model.model(
             input_ids=packed.ids,
             attention_mask=_attention(base.model.config, packed),
@@ -34,6 +32,21 @@ def target_logits(base: BaseModel, packed: Packed, rows: AdapterRows | None) -> 
             use_cache=False,
         ).last_hidden_state
     return base.logits(hidden.flatten(0, 1)[packed.at])
+
+
+@contextmanager
+def _plain_attention(base: BaseModel) -> Iterator[None]:
+    """On a CPU, attention in plain operations: the backward pass of the fused kernel is slow on short sequences."""
+    model: Any = base.model
+    own = model.config._attn_implementation
+    if base.device.type != "cpu" or own == "eager":
+        yield
+        return
+    model.set_attn_implementation("eager")
+    try:
+        yield
+    finally:
+        model.set_attn_implementation(own)
 
 
 def _attention(config: Any, packed: Packed) -> Tensor | dict[str, Tensor]:
@@ -61,6 +74,14 @@ def item_means(values: Tensor, packed: Packed, *, lead: float = 1.0) -> Tensor:
 
 def exact_items(logits: Tensor, packed: Packed) -> Tensor:
     """[number of items] bool: every token of the answer is the most likely one behind the words before it."""
-    wrong = ((logits.argmax(-1) != packed.targets) & packed.in_answer).to(torch.int64)
+    wrong = (~_are_likeliest(logits, packed.targets) & packed.in_answer).to(torch.int64)
     misses: Tensor = torch.zeros(len(packed.items), dtype=torch.int64, device=wrong.device)
     return misses.index_add(0, packed.item, wrong) == 0
+
+
+def _are_likeliest(logits: Tensor, targets: Tensor) -> Tensor:
+    """[N] bool: the target is the argmax. A CPU finds the largest value far faster than its place, so ties alone ask."""
+    right = logits.gather(-1, targets[:, None])[:, 0] == logits.amax(-1)
+    at = right.nonzero()[:, 0]
+    right[at] = logits[at].argmax(-1) == targets[at]
+    return right

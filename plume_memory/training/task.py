@@ -15,6 +15,7 @@ from plume_memory.training import losses
 from plume_memory.training.batches import Batch, Batches
 from plume_memory.training.build import Built, build
 from plume_memory.training.card import TaskCard
+from plume_memory.training.compiled import compile_layers
 from plume_memory.training.evaluate import Evaluator
 from plume_memory.training.items import Item
 from plume_memory.training.packing import Packed, pack
@@ -37,6 +38,8 @@ def build_task(settings: TrainSettings, device: str | None, processes: int = 1) 
         TrainingError: a data source or the starting network cannot be read.
     """
     base = BaseModel.load(settings.model, device=device)
+    if settings.compile:
+        compile_layers(base.model)
     return HypernetworkTask(base, settings, build(base, settings, processes=processes))
 
 
