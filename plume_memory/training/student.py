@@ -80,7 +80,7 @@ def exact_items(logits: Tensor, packed: Packed) -> Tensor:
 
 
 def _are_likeliest(logits: Tensor, targets: Tensor) -> Tensor:
-    """[N] bool: the target is the argmax. A CPU finds the largest value far faster than its place, so ties alone ask."""
+    """[N] bool: the target is the argmax. A CPU finds a largest value far faster than its place."""
     right = logits.gather(-1, targets[:, None])[:, 0] == logits.amax(-1)
     at = right.nonzero()[:, 0]
     right[at] = logits[at].argmax(-1) == targets[at]

@@ -70,3 +70,15 @@ def test_words_around_an_answer_count_for_less_and_not_for_exactness() -> None:
     means = item_means(torch.tensor([10.0, 1, 3, 10, 4, 8]), packed, lead=0.5)
     torch.testing.assert_close(means, torch.tensor([14 / 3, 6.0]))
     torch.testing.assert_close(item_means(torch.ones(6), packed, lead=0.0), torch.ones(2))
+
+
+def test_of_equal_logits_the_first_is_the_answer_as_in_greedy_decoding() -> None:
+    packed = pack(
+        ((Item((40,), (7, 2), "answer"),), (Item((40,), (5, 2), "answer"),)), [1], device=CPU, dtype=torch.float32
+    )
+    logits = torch.full((4, 100), -5.0, dtype=torch.bfloat16)
+    logits[[0, 1, 2, 3], [7, 2, 5, 2]] = 5.0
+    logits[[0, 2], [6, 6]] = 5.0  # as likely as the targets: before the 7, behind the 5
+
+    assert exact_items(logits, packed).tolist() == [False, True]
+    assert (logits.argmax(-1) == packed.targets).tolist() == [False, True, True, True]

@@ -1,0 +1,48 @@
+"""Compiled layers compute what the layers compute, with adapters that change from batch to batch."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from plume_memory.errors import TrainingError
+from plume_memory.model.adapters import AdapterRows, stack_rows
+from plume_memory.testing import random_factors, tiny_base
+from plume_memory.training.compiled import compile_layers
+from plume_memory.training.items import Item
+from plume_memory.training.packing import Packed, pack
+from plume_memory.training.student import target_logits, token_losses
+
+CPU = torch.device("cpu")
+
+
+def _packed(items: int) -> Packed:
+    rows = [[Item((40, 41 + i), (90, 91, 2), "answer") for i in range(items)], [Item((70, 71), (72,), "kept")]]
+    return pack(rows, [1, 5], device=CPU, dtype=torch.float32)
+
+
+def test_compiled_layers_give_the_same_logits_and_gradients() -> None:
+    base, plain = tiny_base("llama"), tiny_base("llama")
+    compile_layers(base.model)
+    for seed, items in ((1, 2), (2, 9)):  # other adapters, another width: nothing of the first is kept
+        packed = _packed(items)
+        factors = [random_factors(base, seed=seed), random_factors(base, seed=seed + 10)]
+        found: dict[str, Any] = {}
+        for name, model in (("compiled", base), ("plain", plain)):
+            rows = stack_rows(factors, device=CPU, dtype=torch.float32)
+            assert rows is not None
+            leaves = {key: (A.requires_grad_(), B.requires_grad_()) for key, (A, B) in rows.modules.items()}
+            logits = target_logits(model, packed, AdapterRows(leaves, rows.rows, rows.rank))
+            token_losses(logits, packed).mean().backward()  # type: ignore[no-untyped-call]
+            found[name] = (logits.detach(), [B.grad for _, B in leaves.values()])
+
+        torch.testing.assert_close(found["compiled"][0], found["plain"][0], atol=1e-4, rtol=1e-4)
+        for ours, theirs in zip(found["compiled"][1], found["plain"][1], strict=True):
+            torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-3)
+
+
+def test_without_a_compiler_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "no-such-compiler")
+
+    with pytest.raises(TrainingError, match=r"no-such-compiler.*compile=false"):
+        compile_layers(tiny_base("llama").model)
