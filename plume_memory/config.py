@@ -64,6 +64,11 @@ class MethodSettings(BaseModel):
         "paper. What the router preferred for being newer stays preferred: pieces never leave its unit. Never used in "
         "reproduction rows.",
     )
+    confidence: tuple[float, float] = Field(
+        default=(1.0, 0.0),
+        description="Slope and offset on the log-odds of `Answer.confidence` (Platt 1999), fitted for a network by "
+        "bench/confidence.py; (1, 0): the plain geometric mean of the tokens' probabilities. Changes no answer.",
+    )
 
     def canonical(self) -> dict[str, Any]:
         """Return the settings as a fingerprint sees them.
@@ -74,5 +79,11 @@ class MethodSettings(BaseModel):
         return {name: value for name, value in self.model_dump().items() if _ADDED.get(name) != value}
 
 
-_ADDED = {"router": "lexical", "evidence_units": 1, "global_windows": "sum", "evidence_tokens": None}
+_ADDED = {
+    "router": "lexical",
+    "evidence_units": 1,
+    "global_windows": "sum",
+    "evidence_tokens": None,
+    "confidence": (1.0, 0.0),
+}
 """Options that came later, with the value that changes nothing. It stays when a default changes."""

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -250,6 +251,11 @@ class TokenTrace:
     """Jensen-Shannon divergence of the two streams, nats; between 0 and ln 2."""
     weight: float
     """λ_t, the evidence stream's weight."""
+    log_prob: float
+    """Of the token under both streams, nats: their geometric mean by the weights 1 and λ_t, normalised.
+
+    That is the fused distribution S_t / (1 + λ_t); undivided, a large λ_t makes every token certain.
+    """
     global_top: tuple[Candidate, ...] = ()
     evidence_top: tuple[Candidate, ...] = ()
 
@@ -283,6 +289,23 @@ class Answer:
     trace: tuple[TokenTrace, ...] = field(default=(), repr=False)
     evidence_units: tuple[ScoredUnit, ...] = ()
     """Every activated unit or piece, in temporal order: `evidence` alone unless the settings ask for more."""
+    calibration: tuple[float, float] = field(default=(1.0, 0.0), repr=False)
+    """Slope and offset on the log-odds of `confidence`; `MethodSettings.confidence`."""
+
+    @property
+    def confidence(self) -> float:
+        """How sure both streams are of these words, in [0, 1]; 0.0 for an answer without a token.
+
+        The geometric mean of the tokens' probabilities (`TokenTrace.log_prob`). Where the engine's settings hold
+        a calibration for its network, it is the share of answers of such confidence that were right: below 0.5
+        an answer is more likely wrong than right, and an application does better to say that it does not know.
+        """
+        if not self.trace:
+            return 0.0
+        mean = min(sum(t.log_prob for t in self.trace) / len(self.trace), -1e-9)
+        slope, offset = self.calibration
+        odds = slope * (mean - math.log(-math.expm1(mean))) + offset
+        return 1 / (1 + math.exp(-odds)) if odds > -700 else 0.0
 
     @property
     def mean_weight(self) -> float:

@@ -273,6 +273,7 @@ class Snapshot:
             finish_reason=decoded.finish_reason,
             trace=decoded.trace,
             evidence_units=tuple(sorted(routed, key=lambda one: (one.unit.position, one.unit.start))),
+            calibration=self._engine.settings.confidence,
         )
 
 

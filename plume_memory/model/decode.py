@@ -15,7 +15,7 @@ import torch
 
 from plume_memory.errors import InvalidInput, PromptTooLong
 from plume_memory.model.base import BaseModel
-from plume_memory.model.fusion import Fused, fuse
+from plume_memory.model.fusion import Fused, fuse, pooled_log_probs
 from plume_memory.model.grammar import Grammar
 from plume_memory.model.masks import TokenMasks, Vocabulary
 from plume_memory.model.streams import FixedRows, GrowingRows, Prefilled, Row, Rows, prefill
@@ -93,6 +93,7 @@ class _Host(NamedTuple):
     """One fused step on the CPU, by position among the running queries."""
 
     tokens: list[int]
+    log_probs: list[float]
     js: list[float]
     weight: list[float]
     global_top: list[list[tuple[int, float]]]
@@ -256,6 +257,7 @@ class FusedDecoder:
             text=tokenizer.decode([token]),
             js=fused.js[at],
             weight=fused.weight[at],
+            log_prob=fused.log_probs[at],
             global_top=_candidates(fused.global_top[at], tokenizer),
             evidence_top=_candidates(fused.evidence_top[at], tokenizer),
         )
@@ -301,8 +303,11 @@ def _to_host(fused: Fused, settings: DecodeSettings, masks: TokenMasks, running:
 
     Under the lock: no later read waits on the device.
     """
+    pooled = pooled_log_probs(fused)
+    tokens = masks.apply(fused.scores, running).argmax(-1)
     return _Host(
-        tokens=masks.apply(fused.scores, running).argmax(-1).tolist(),
+        tokens=tokens.tolist(),
+        log_probs=pooled.gather(-1, tokens[:, None].to(pooled.device))[:, 0].tolist(),
         js=fused.js.tolist(),
         weight=fused.weight.tolist(),
         global_top=_top(fused.global_log_probs, settings.top_candidates),

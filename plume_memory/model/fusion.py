@@ -54,3 +54,11 @@ def fuse(global_logits: Tensor, evidence_logits: Tensor, *, lambda_max: float, t
     # λ = 0 must mean "the evidence has no say", also where it calls a token impossible (0 · −inf).
     scores = log_g + torch.where(weight[:, None] > 0, scaled, 0.0)
     return Fused(scores, js, weight, log_g, log_e)
+
+
+def pooled_log_probs(fused: Fused) -> Tensor:
+    """Log-probabilities [N, V] of both streams' geometric mean, weighted 1 and λ_t and normalised; float32.
+
+    The fused scores divided by 1 + λ_t: the same order of tokens, at the temperature of one stream.
+    """
+    return torch.log_softmax(fused.scores / (1 + fused.weight[:, None]), dim=-1)

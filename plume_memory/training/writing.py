@@ -107,8 +107,8 @@ def rows_of(
                 weights[row, text] += weight
         summed = (weights @ written.B.permute(1, 0, 2, 3).reshape(C, -1)).view(len(reads), L, r, D)
         # unbind, not an index per layer: an index's gradient is a whole tensor of zeros, twenty times over
-        pairs = zip(written.A.mT.to(dtype).unbind(0), summed.to(dtype).unbind(1), strict=True)
-        return AdapterRows(dict(zip(((layer, MODULE) for layer in layers), pairs, strict=True)), len(reads), r)
+        each = zip(layers, written.A.mT.to(dtype).unbind(0), summed.to(dtype).unbind(1), strict=True)
+        return AdapterRows({(layer, MODULE): (A, B) for layer, A, B in each}, len(reads), r)
     most = max(1, *(len(pairs) for pairs in reads))
     index = torch.tensor([[*(t for t, _ in pairs), *[0] * (most - len(pairs))] for pairs in reads], device=device)
     scales = torch.tensor([[*(w for _, w in pairs), *[0.0] * (most - len(pairs))] for pairs in reads], device=device)

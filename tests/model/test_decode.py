@@ -242,6 +242,22 @@ def test_the_trace_keeps_candidates_of_both_streams_on_request(tiny_llama: BaseM
     assert len(first.evidence_top) == 4
 
 
+@pytest.mark.parametrize("lambda_max", [0.0, 1.0, 10.0])
+def test_the_trace_says_how_likely_both_streams_held_the_token(tiny_llama: BaseModel, lambda_max: float) -> None:
+    """Against the streams' whole distributions: p_g · p_e^λ, at the temperature of one stream."""
+    whole = tiny_llama.model.config.vocab_size
+    settings = DecodeSettings(max_new_tokens=3, top_candidates=whole, lambda_max=lambda_max)
+
+    answer = FusedDecoder(tiny_llama).decode([queries(tiny_llama)[0]], settings)[0]
+
+    for token in answer.trace:
+        log_g = torch.tensor([c.log_prob for c in sorted(token.global_top, key=lambda c: c.token_id)])
+        log_e = torch.tensor([c.log_prob for c in sorted(token.evidence_top, key=lambda c: c.token_id)])
+        pooled = ((log_g + token.weight * log_e) / (1 + token.weight)).log_softmax(-1)
+        assert token.log_prob == pytest.approx(float(pooled[token.token_id]), abs=1e-4)
+        assert token.token_id == int(pooled.argmax())
+
+
 def test_a_prompt_beyond_the_window_is_refused(tiny_llama: BaseModel) -> None:
     with pytest.raises(PromptTooLong, match="reads at most 2048"):
         FusedDecoder(tiny_llama).decode([Query(Row(tuple([7] * 2048)))], SETTINGS)

@@ -39,6 +39,7 @@ class AnswerSettings(BaseModel):
     evidence_units: int = Field(default=1, ge=1)
     global_windows: Literal["sum", "mean"] = "sum"
     evidence_tokens: int | None = Field(default=None, ge=8)
+    confidence: tuple[float, float] = (1.0, 0.0)
 
 
 class FastWeightManifest(BaseModel):

@@ -1,0 +1,33 @@
+"""What an answer says of itself."""
+
+import math
+
+import pytest
+
+from plume_memory.records import Answer, TokenTrace, Usage
+
+
+def _answer(*log_probs: float, calibration: tuple[float, float] = (1.0, 0.0)) -> Answer:
+    trace = tuple(TokenTrace(1, "a", 0.0, 0.0, log_prob) for log_prob in log_probs)
+    return Answer("a", "m", 1, None, Usage(1, len(trace)), "stop", trace, calibration=calibration)
+
+
+def test_confidence_is_the_geometric_mean_of_the_tokens_probabilities() -> None:
+    assert _answer(math.log(0.9), math.log(0.4)).confidence == pytest.approx(0.6)
+    assert _answer(math.log(0.25)).confidence == pytest.approx(0.25)
+
+
+def test_a_calibration_moves_its_log_odds_and_keeps_the_order() -> None:
+    plain = [_answer(math.log(p)).confidence for p in (0.2, 0.5, 0.9)]
+    moved = [_answer(math.log(p), calibration=(2.0, -1.0)).confidence for p in (0.2, 0.5, 0.9)]
+
+    assert plain == pytest.approx([0.2, 0.5, 0.9])
+    assert moved == pytest.approx([1 / (1 + math.exp(1 - 2 * math.log(p / (1 - p)))) for p in (0.2, 0.5, 0.9)])
+    assert moved == sorted(moved)
+
+
+@pytest.mark.parametrize(
+    ("log_probs", "expected"), [((), 0.0), ((0.0, 0.0), 1.0), ((-2000.0,), 0.0), ((-math.inf,), 0.0)]
+)
+def test_the_ends_of_the_scale_are_reached_without_an_error(log_probs: tuple[float, ...], expected: float) -> None:
+    assert _answer(*log_probs).confidence == pytest.approx(expected, abs=1e-6)
