@@ -163,7 +163,7 @@ class Bench:
 
     def mini(self) -> None:
         """The original records, before the update."""
-        records = self._records()
+        records = self.mini_records()
         asked = [[(qa["question"], qa["old_answers"]) for qa in r["qas"]] for r in records]
         say(self.static("mini_squad", [r["context_old"] for r in records], asked))
 
@@ -172,7 +172,7 @@ class Bench:
 
         `d2l` writes C_full alone (pieces of the trained length, one after the other), `static` is version 1.
         """
-        records = self._records()
+        records = self.mini_records()
         asked = [(r, qa) for r in records for qa in r["qas"]]
         outputs: dict[str, list[str]] = {"plume": [], "static": []}
         with tempfile.TemporaryDirectory() as folder:
@@ -204,7 +204,7 @@ class Bench:
 
     def damage(self) -> None:
         """Perplexity of SQuAD prose and answers to general questions, with a mini_squad adapter and without."""
-        factors = self.adapters([r["context_old"] for r in self._records()])
+        factors = self.adapters([r["context_old"] for r in self.mini_records()])
         prose = [r["context"] for r in random.Random("bench:damage").sample(self._squad(), len(factors))]
         ratios = [self._perplexity(t, own) / self._perplexity(t, None) for t, own in zip(prose, factors, strict=True)]
         bare = self.ask([Query(self.row(q)) for q in GENERAL])
@@ -241,7 +241,7 @@ class Bench:
 
     def speed(self) -> None:
         """Seconds of one update of about 150 tokens, and of the base model's forward over the same tokens."""
-        text = self._records()[0]["context_old"]
+        text = self.mini_records()[0]["context_old"]
         ids = self.base.chat.encode(text)[:150]
         text = self.base.tokenizer.decode(ids)
         parameterizer = self.engine.parameterizer
@@ -265,7 +265,8 @@ class Bench:
         with gzip.open(self.data / "qa" / "squad_dev.jsonl.gz", "rt", encoding="utf-8") as lines:
             return [json.loads(line) for line in lines]
 
-    def _records(self) -> list[dict[str, Any]]:
+    def mini_records(self) -> list[dict[str, Any]]:
+        """The original records; the first `records` of them where that is set."""
         path = self.data / "muse" / "mini_squad_dev.jsonl"
         return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()[: self.records]]
 
