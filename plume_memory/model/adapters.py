@@ -76,10 +76,15 @@ def _stack_module(
     device: torch.device,
     dtype: torch.dtype,
 ) -> list[tuple[Tensor, Tensor]]:
-    example = next(f.modules[name] for f in factors if f is not None and name in f.modules)
+    present = [f for f in factors if f is not None and name in f.modules]
+    example = present[0].modules[name]
     d_in, d_out = example.A.shape[2], example.B.shape[2]
-    A = torch.zeros(len(layers), len(factors), d_in, rank, device=device, dtype=dtype)
+    # Networks with fixed read keys give every text the same A: one copy serves all rows.
+    shared = all(f.modules[name].A is example.A and f.layers == present[0].layers for f in present)
+    A = torch.zeros(len(layers), *([] if shared else [len(factors)]), d_in, rank, device=device, dtype=dtype)
     B = torch.zeros(len(layers), len(factors), rank, d_out, device=device, dtype=dtype)
+    if shared:
+        A[..., : present[0].rank] = example.A.to(device=device, dtype=dtype).transpose(1, 2)
     for row, f in enumerate(factors):
         if f is None or name not in f.modules:
             continue
@@ -90,7 +95,8 @@ def _stack_module(
                 f"{pair.A.shape[2]}→{pair.B.shape[2]}. They were built for different models."
             )
         at = torch.tensor([layers.index(layer) for layer in f.layers], device=device)
-        A[at, row, :, : f.rank] = pair.A.to(device=device, dtype=dtype).transpose(1, 2)
+        if not shared:
+            A[at, row, :, : f.rank] = pair.A.to(device=device, dtype=dtype).transpose(1, 2)
         # Scale in the factors' own dtype: 45 · B rounded once, not twice.
         B[at, row, : f.rank] = (f.scale * pair.B).to(device=device, dtype=dtype)
     return [(A[i], B[i]) for i in range(len(layers))]
