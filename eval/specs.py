@@ -119,7 +119,8 @@ _DISTILLED = ("cd", "cd oracle")
 def _network_digest(settings: RunSettings, *, tuned: bool) -> str:
     """sha256 of a network's config, which holds its weights' hash: another network, other rows.
 
-    How answers are composed with it counts only where a method takes these settings from it.
+    How answers are composed with it counts only where a method takes these settings from it; how sure an answer
+    counts as, nowhere.
     """
     named = Path(settings.hypernetwork).expanduser()
     folder = shipped_hypernetwork(settings.model) if settings.hypernetwork == "shipped" else named
@@ -127,6 +128,7 @@ def _network_digest(settings: RunSettings, *, tuned: bool) -> str:
     if config is None or not config.is_file():
         return ""
     described = json.loads(config.read_bytes())
+    described.get("answers", {}).pop("confidence", None)
     if not tuned:
         described.pop("answers", None)
     return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
