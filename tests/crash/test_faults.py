@@ -1,7 +1,7 @@
 """What fails around a memory has a defined result: a full disk, places that may not be written to, cut files, clocks.
 
 What is asserted of each: one of our errors, nothing half written, nothing wrong read, and all is well again once the
-cause is gone. Beside what test_sqlite.py, test_artifacts.py and test_memory.py say of files that are damaged.
+cause is gone. Beside what test_sqlite.py, test_artifacts.py and test_memory_factors.py say of files that are damaged.
 """
 
 import logging

@@ -14,10 +14,14 @@ from typing import Any
 
 import pytest
 
+from plume_memory.store.artifacts import ArtifactStore
 from plume_memory.store.database import Database
+from plume_memory.store.erasure import Erasures
 from plume_memory.store.log import Log
 from plume_memory.testing import memory_database
 
+BERN = "Alice lives in Bern, Zytgloggelaube 7. She has a cat."
+"""The text of `filled` that is forgotten and erased; the modules that do so repeat it."""
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test that needs a database once for each kind that its module names."""
@@ -79,6 +83,29 @@ def database(url: str) -> Iterator[Database]:
 def log(database: Database) -> Log:
     """An empty log."""
     return Log(database)
+
+
+@pytest.fixture
+def artifacts(tmp_path: Path) -> ArtifactStore:
+    """An empty store of artifacts."""
+    return ArtifactStore(str(tmp_path / "artifacts"))
+
+
+@pytest.fixture
+def erasures(database: Database, artifacts: ArtifactStore) -> Erasures:
+    """What erases from the database and the artifacts."""
+    return Erasures(database, artifacts)
+
+
+@pytest.fixture
+def filled(log: Log) -> Log:
+    """Memory alice: 1 is BERN, 2 and 3 are others; before (at 1) and fork (at 3) are her forks."""
+    log.append("alice", BERN, metadata={"from": "Zytgloggelaube"}, idempotency_key="Zytgloggelaube-1")
+    log.append("alice", "Bob has a boat.", idempotency_key="k2")
+    log.append("alice", "Carol paints.")
+    log.fork("alice", "before", at=1)
+    log.fork("alice", "fork")
+    return log
 
 
 @pytest.fixture

@@ -1,0 +1,184 @@
+"""The engine's evidence: which units answer a question, and what several of them become together."""
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from plume_memory import Engine, MethodSettings
+from plume_memory.errors import InvalidInput
+from plume_memory.evidence.route import SHORTLIST, UnitIndex, terms_of
+from plume_memory.model.base import BaseModel
+from plume_memory.model.likelihood import question_likelihoods
+from plume_memory.model.prefix import KVPrefix, compile_prefix
+from plume_memory.records import History, Transition, Unit, join_units
+from plume_memory.testing import HashParameterizer, tiny_base, tiny_engine
+
+MODULE = "mlp.down_proj"
+
+
+class Kept:
+    """A cache that shows what it holds."""
+
+    def __init__(self, place: str = "here") -> None:
+        self.place, self.held = place, dict[str, bytes]()
+
+    def fetch(self, key: str, kind: str, build: Callable[[], bytes]) -> bytes:
+        if key not in self.held:
+            self.held[key] = build()
+        return self.held[key]
+
+    def discard(self, key: str) -> None:
+        self.held.pop(key, None)
+
+
+# --- routers --------------------------------------------------------------------------------------
+
+
+ROUTERS = (MethodSettings(evidence="kv"), MethodSettings(evidence="kv", router="likelihood"))
+
+
+def units(*texts: str) -> tuple[Unit, ...]:
+    return tuple(Unit(i, i + 1, 0, len(text), text) for i, text in enumerate(texts))
+
+
+def test_the_likelihood_router_scores_a_shortlist_by_the_base_model() -> None:
+    engine = tiny_engine(settings=MethodSettings(router="likelihood"))
+    texts = [f"Alice lives at number {i}." if i % 2 else f"Bob has {i} boats." for i in range(50)]
+    question = "Where does Alice live?"
+    read: list[int] = []
+    hook = engine.base.model.model.register_forward_pre_hook(
+        lambda module, args, kwargs: read.append(len(kwargs["input_ids"])), with_kwargs=True
+    )
+
+    found = engine.rank(UnitIndex(units(*texts)), question, k=50)
+    hook.remove()
+
+    assert sum(read) == SHORTLIST
+    assert len({one.unit.position for one in found}) == 50
+    shown = found[:SHORTLIST]
+    assert {texts[i] for i in range(50) if i % 2} <= {one.unit.text for one in shown}, "the best by shared words"
+    expected = question_likelihoods(engine.base, [one.unit.text for one in shown], question)
+    assert [math.log(one.score) for one in shown] == pytest.approx(expected, abs=1e-5)
+    assert {one.score for one in found[SHORTLIST:]} == {0.0}
+    assert engine.rank(UnitIndex(units(*texts)), question, k=1) == found[:1]
+
+
+def test_the_routers_disagree_and_the_settings_choose() -> None:
+    base = tiny_base("llama")
+    index = UnitIndex(units("Alice lives in Bern.", "x y z", "Where Alice does live, we say.", "Bob"))
+    lexical, likelihood = (Engine(base, None, both) for both in ROUTERS)
+    question = "Where does Alice live?"
+
+    assert lexical.rank(index, question, k=4) == index.rank(question, delta=0.5, k=4)
+    assert likelihood.rank(index, question, k=4) != index.rank(question, delta=0.5, k=4)
+
+
+OBSERVATORY = (
+    "The Varkesh Observatory stands on the Omblen Plateau at an elevation of 3,140 metres.",
+    "Its principal instrument, a 2.6-metre reflector nicknamed the Heron, saw first light in 1987 under founding "
+    "director Tislava Renquist.",
+    "The observatory was built by the Polytechnic of Dorrafell, which still pays for its upkeep, while the "
+    "neighbouring village of Sull supplies water and most of the kitchen staff.",
+    "In 2007, two decades after it first looked at the sky, the Heron's mirror was stripped and re-coated with "
+    "aluminium.",
+    "The telescope is best known for the discovery of the ring arc around the minor planet Quenby.",
+    "Visitors are admitted on the first Saturday of each month between May and September.",
+)
+
+
+@pytest.mark.model
+@pytest.mark.parametrize(
+    ("question", "at", "shared"),
+    [("Where do the cooks mostly come from?", 2, {"the"}), ("How high above sea level is the facility?", 0, {"the"})],
+)
+def test_smollm2_finds_a_sentence_that_shares_no_telling_word_with_its_question(
+    smollm2: BaseModel, question: str, at: int, shared: set[str]
+) -> None:
+    index = UnitIndex(units(*OBSERVATORY))
+    lexical, likelihood = (Engine(smollm2, None, both) for both in ROUTERS)
+
+    assert set(terms_of(question)) & set(terms_of(OBSERVATORY[at])) == shared
+    assert lexical.rank(index, question, k=1)[0].unit.position != at
+    assert index.rank(question, delta=0.0, k=1)[0].unit.position != at, "δ is not to blame"
+    assert likelihood.rank(index, question, k=1)[0].unit.position == at
+
+
+# --- several units as one evidence ----------------------------------------------------------------
+
+
+CHOSEN = units("Alice lives in Bern. ", "Bob has a boat.", "Carol plays chess.\n")
+FRAMED = tiny_base("llama").chat.framed([{"role": "user", "content": "Who?"}])
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_several_units_are_written_as_one_text_that_is_kept_in_the_process_only(bias: bool) -> None:
+    engine, cache = tiny_engine(bias=bias), Kept()
+    parameterizer = engine.parameterizer
+    assert isinstance(parameterizer, HashParameterizer)
+
+    found = engine.evidence((CHOSEN[2], CHOSEN[0]), FRAMED, cache)
+    again = engine.evidence((CHOSEN[0], CHOSEN[2]), FRAMED, cache)
+
+    assert parameterizer.calls == ["Alice lives in Bern. Carol plays chess."]
+    expected = parameterizer.parameterize(parameterizer.calls)[0].delta(MODULE, 1)
+    expected = expected + (parameterizer.bias.delta(MODULE, 1) if parameterizer.bias else 0)
+    for one in (found, again):
+        torch.testing.assert_close(one.delta(MODULE, 1), expected)  # type: ignore[union-attr]
+    assert not cache.held
+
+
+def test_one_unit_in_a_sequence_is_the_unit() -> None:
+    engine, cache = tiny_engine(), Kept()
+
+    alone = engine.evidence(CHOSEN[0], FRAMED, cache)
+
+    assert engine.evidence(CHOSEN[:1], FRAMED, cache) is alone
+    assert list(cache.held) == [engine.factors_key("Alice lives in Bern. ")]
+    with pytest.raises(InvalidInput, match="at least one unit"):
+        engine.evidence((), FRAMED, cache)
+
+
+def test_a_parameterizer_that_trains_on_each_text_is_not_asked_for_a_joined_one() -> None:
+    """Its units are added at 1/k each; the bias enters once."""
+    engine, cache = tiny_engine(additive=True, bias=True), Kept()
+    parameterizer = engine.parameterizer
+    assert isinstance(parameterizer, HashParameterizer)
+
+    found = engine.evidence(CHOSEN, FRAMED, cache)
+
+    assert parameterizer.calls == [unit.text for unit in CHOSEN]
+    assert set(cache.held) == {engine.factors_key(unit.text) for unit in CHOSEN}
+    own = sum(f.delta(MODULE, 2) for f in parameterizer.parameterize([unit.text for unit in CHOSEN]))
+    assert parameterizer.bias is not None
+    torch.testing.assert_close(found.delta(MODULE, 2), own / 3 + parameterizer.bias.delta(MODULE, 2))  # type: ignore[union-attr]
+
+
+def test_several_units_are_compiled_as_one_prefix_that_is_kept_in_the_process_only() -> None:
+    engine, cache = Engine(tiny_base("llama"), None), Kept()
+
+    found = engine.evidence(CHOSEN[1:], FRAMED, cache)
+
+    assert isinstance(found, KVPrefix)
+    expected = compile_prefix(engine.base, FRAMED.evidence_ids("Bob has a boat. Carol plays chess."))
+    assert torch.equal(found.keys, expected.keys)
+    assert engine.evidence(CHOSEN[1:], FRAMED, cache) is found
+    assert not cache.held
+
+
+@pytest.mark.parametrize("form", ["lora", "kv"])
+def test_discarding_a_history_drops_what_its_units_became_together(form: str) -> None:
+    engine = tiny_engine(settings=MethodSettings(evidence=form))  # type: ignore[arg-type]
+    here, elsewhere = Kept(), Kept("elsewhere")
+    first = [engine.evidence(CHOSEN, FRAMED, cache) for cache in (here, elsewhere)]
+
+    engine.discard(History("alice", 1, (Transition(1, CHOSEN[0].text),)), here)
+
+    assert engine.evidence(CHOSEN, FRAMED, here) is not first[0]
+    assert engine.evidence(CHOSEN, FRAMED, elsewhere) is first[1]
+
+
+def test_joined_units_stand_in_temporal_order_and_a_single_one_as_it_is() -> None:
+    assert join_units(reversed(CHOSEN)) == "Alice lives in Bern. Bob has a boat. Carol plays chess."
+    assert join_units(CHOSEN[2:]) == "Carol plays chess.\n"

@@ -1,0 +1,261 @@
+"""The engine on a fast-weight network, one A for all: windows, pieces, what is cached, and its settings."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from plume_memory import Engine, MethodSettings, ParametricMemory
+from plume_memory.evidence.route import UnitIndex
+from plume_memory.hypernet.fastweight import checkpoint
+from plume_memory.hypernet.fastweight.config import FastWeightConfig
+from plume_memory.hypernet.fastweight.network import FastWeightNetwork
+from plume_memory.hypernet.fastweight.parameterizer import load_fast_weight_parameterizer
+from plume_memory.hypernet.loading import load_hypernetwork
+from plume_memory.lora.files import from_bytes
+from plume_memory.model.likelihood import question_likelihoods
+from plume_memory.records import History, Transition, Unit, join_units
+from plume_memory.testing import byte_tokenizer, tiny_base, tiny_engine
+
+MODULE = "mlp.down_proj"
+ANSWERS = checkpoint.AnswerSettings(alpha=0.9, beta=0.6, lambda_max=2.0, tau=0.2, delta=0.1, unit_tokens=40)
+CHOSEN = (Unit(0, 1, 0, 21, "Alice lives in Bern. "), Unit(1, 2, 0, 15, "Bob has a boat."))
+FRAMED = tiny_base("llama").chat.framed([{"role": "user", "content": "Who?"}])
+
+
+class Kept:
+    """A cache that shows what it holds."""
+
+    def __init__(self, place: str = "here") -> None:
+        self.place, self.held = place, dict[str, bytes]()
+
+    def fetch(self, key: str, kind: str, build: Callable[[], bytes]) -> bytes:
+        if key not in self.held:
+            self.held[key] = build()
+        return self.held[key]
+
+    def discard(self, key: str) -> None:
+        self.held.pop(key, None)
+
+
+def test_discard_deletes_what_the_predecessor_was_derived_from_too() -> None:
+    """Packs of the history before the newest text differ from those of the whole: both are halves of ΔW_g."""
+    engine, cache = tiny_engine(), Kept()
+    history = History("ann", 2, (Transition(1, "Ann lives in Bern."), Transition(2, "Ann lives in Zug.")))
+    engine.global_adapter(history, cache)
+    assert len(cache.held) == 2
+    engine.discard(history, cache)
+    assert cache.held == {}
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Path:
+    torch.manual_seed(0)
+    sizes = FastWeightConfig(hidden_size=32, intermediate_size=64, layers=(1, 2), rank=8, value_width=6, mixer_layer=1)
+    folder = tmp_path / "network"
+    folder.mkdir()
+    checkpoint.save(FastWeightNetwork(sizes), folder, base_model="tiny", max_tokens=30, answers=ANSWERS)
+    return folder
+
+
+def test_a_network_that_writes_in_a_pass_gets_pieces_of_its_trained_length_whatever_the_units_are(
+    network: Path,
+) -> None:
+    """max_tokens is 30 and the tokenizer has a token per byte."""
+    base = tiny_base("llama")
+    parameterizer = load_fast_weight_parameterizer(base, network)
+    told = (Transition(1, "Ann is in Bern. Bo is in Zug. Cy is in Chur. Di is in Olten."),)
+    pieces = {
+        unit_tokens: Engine(base, parameterizer, MethodSettings(unit_tokens=unit_tokens)).windows(told)
+        for unit_tokens in (16, 64)
+    }
+    assert pieces[16] == pieces[64]
+    assert " ".join(piece.strip() for piece in pieces[16]) == told[0].text
+    assert len(pieces[16]) == 2
+    assert max(map(len, pieces[16])) <= parameterizer.max_tokens
+
+
+def test_an_adapter_of_many_units_keeps_the_networks_rank(network: Path) -> None:
+    """Σ weights · Δ(unit) of every unit: α where old and full share it, α + β where it is new."""
+    base = tiny_base("llama")
+    parameterizer = load_fast_weight_parameterizer(base, network)
+    settings = MethodSettings(alpha=0.9, beta=0.6, unit_tokens=40)
+    engine = Engine(base, parameterizer, settings)
+    before = tuple(Transition(i + 1, f"Fact number {i}: the code of room {i} is {7 * i}, they say.") for i in range(4))
+    after = (*before, Transition(5, "A new one: the code of room 2 is 99."))
+
+    found = engine.global_adapter(History("alice", 5, after), Kept())
+
+    assert found is not None
+    assert found.rank == 8
+    units = {side: engine.windows(side) for side in (before, after)}
+    assert len(units[after]) > 4
+    made = {text: parameterizer.parameterize([text])[0] for text in {*units[before], *units[after]}}
+    for layer in (1, 2):
+        delta = {text: factors.delta(MODULE, layer) for text, factors in made.items()}
+        full, old = (sum(delta[text] for text in units[side]) for side in (after, before))
+        expected = 0.9 * full + 0.6 * (full - old)
+        torch.testing.assert_close(found.delta(MODULE, layer), expected, atol=1e-6, rtol=1e-4)
+
+
+def test_windows_taken_as_a_mean_do_not_make_the_adapter_grow(network: Path) -> None:
+    """The sum's matrix over the number of windows: as large after twenty updates as after two."""
+    base = tiny_base("llama")
+    parameterizer = load_fast_weight_parameterizer(base, network)
+    told = tuple(Transition(i + 1, f"Fact number {i}: the code of room {i} is {7 * i}, they say.") for i in range(20))
+    norms = []
+    for updates in (2, 20):
+        history = History("alice", updates, told[:updates])
+        summed, mean = (
+            Engine(base, parameterizer, MethodSettings(global_windows=way)).global_adapter(history, Kept())
+            for way in ("sum", "mean")
+        )
+        assert summed is not None
+        assert mean is not None
+        windows = len(Engine(base, parameterizer).windows(history.transitions))
+        torch.testing.assert_close(mean.delta(MODULE, 1), summed.delta(MODULE, 1) / windows, atol=1e-6, rtol=1e-4)
+        norms.append(float(mean.delta(MODULE, 1).norm()))
+    assert norms[1] < 1.2 * norms[0]
+
+
+def test_evidence_is_the_likeliest_pieces_of_the_routed_unit_at_their_place(network: Path) -> None:
+    base = tiny_base("llama")
+    parameterizer = load_fast_weight_parameterizer(base, network)
+    settings = MethodSettings(unit_tokens=400, evidence_tokens=48, evidence_units=2, delta=0.0)
+    engine = Engine(base, parameterizer, settings)
+    rooms = " ".join(f"The code of room {i} is {7 * i}, they say." for i in range(6))
+    told = (Transition(1, f"Bob has a boat.\n\n{rooms}"), Transition(2, "Alice lives in Bern."))
+    index = UnitIndex(engine.units(told))
+    asked = "What is the code of room 3?"
+
+    found = engine.activate(index, asked)
+
+    routed = engine.rank(index, asked, k=1)[0].unit
+    assert routed.version == 1
+    assert len(found) == 2
+    for one in found:
+        assert told[0].text[one.unit.start : one.unit.end] == one.unit.text
+        assert (one.unit.version, one.unit.position) == (1, routed.position)
+        assert engine.count_tokens(one.unit.text) <= 48
+    pieces = engine._pieces((Transition(1, routed.text),), 48)
+    likelihoods = question_likelihoods(base, [piece.text for piece in pieces], asked)
+    lexical = UnitIndex(pieces).score(asked)
+    best = max(range(len(pieces)), key=lambda i: likelihoods[i] + lexical[i])
+    assert pieces[best].text in {one.unit.text for one in found}
+    assert join_units([one.unit for one in found]) == " ".join(
+        one.unit.text.strip() for one in sorted(found, key=lambda one: one.unit.start)
+    )
+
+
+def test_a_unit_of_no_more_pieces_than_are_activated_stays_whole(network: Path) -> None:
+    base = tiny_base("llama")
+    settings = MethodSettings(unit_tokens=400, evidence_tokens=48, evidence_units=2)
+    engine = Engine(base, load_fast_weight_parameterizer(base, network), settings)
+    index = UnitIndex(engine.units((Transition(1, "Alice lives in Bern."), Transition(2, "Alice moved to Zurich."))))
+    assert [one.unit.text for one in engine.activate(index, "Where does Alice live?")] == ["Alice moved to Zurich."]
+
+
+def test_discard_forgets_pieces_too(network: Path) -> None:
+    base = tiny_base("llama")
+    settings = MethodSettings(unit_tokens=400, evidence_tokens=48, evidence_units=1)
+    engine = Engine(base, load_fast_weight_parameterizer(base, network), settings)
+    told = (Transition(1, " ".join(f"The code of room {i} is {7 * i}, they say." for i in range(6))),)
+    cache = Kept()
+    piece = engine.activate(UnitIndex(engine.units(told)), "What is the code of room 3?")[0].unit
+    engine.factors(piece.text, cache)
+    assert engine.factors_key(piece.text) in cache.held
+    engine.discard(History("alice", 1, told), cache)
+    assert engine.factors_key(piece.text) not in cache.held
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_the_mean_of_one_window_is_the_sum_and_leaves_the_bias_whole(bias: bool) -> None:
+    engine = tiny_engine(additive=True, bias=bias)
+    mean = Engine(engine.base, engine.parameterizer, MethodSettings(global_windows="mean"))
+    one, two = (tuple(Transition(i + 1, text) for i, text in enumerate(("One.", "Two.")[:n])) for n in (1, 2))
+    found, expected = (e.global_adapter(History("alice", 1, one), Kept()) for e in (mean, engine))
+    assert found is not None
+    assert expected is not None
+    torch.testing.assert_close(found.delta(MODULE, 1), expected.delta(MODULE, 1))
+
+    parameterizer = engine.parameterizer
+    assert parameterizer is not None
+    both = mean.global_adapter(History("alice", 2, two), Kept())
+    assert both is not None
+    first, second = (f.delta(MODULE, 1) for f in parameterizer.parameterize(["One.", "Two."]))
+    own = parameterizer.bias.delta(MODULE, 1) if parameterizer.bias else torch.zeros_like(first)
+    torch.testing.assert_close(both.delta(MODULE, 1), (first + 1.75 * second) / 2 + own, atol=1e-5, rtol=1e-5)
+
+
+def test_what_is_cached_holds_no_a(network: Path) -> None:
+    base = tiny_base("llama")
+    parameterizer = load_fast_weight_parameterizer(base, network)
+    cache = Kept()
+    for engine in (Engine(base, parameterizer), Engine(base, parameterizer)):  # the second reads what the first kept
+        read = engine.factors("The code is 7.", cache)
+        assert read.modules[MODULE].A is parameterizer.shared_a[MODULE]
+
+    ((content,),) = (tuple(cache.held.values()),)
+    B = parameterizer.parameterize(["The code is 7."])[0].modules[MODULE].B
+    assert len(content) < B.nbytes + 1000
+    assert torch.equal(from_bytes(content, A=parameterizer.shared_a).modules[MODULE].B, B)
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma2"])
+def test_a_memory_on_a_trained_network_answers_and_is_updated(tmp_path: Path, network: Path, family: str) -> None:
+    base = tiny_base(family)
+    settings = MethodSettings(max_new_tokens=4, unit_tokens=40)
+    engine = Engine(base, load_fast_weight_parameterizer(base, network), settings)
+    with ParametricMemory.open("alice", url=f"sqlite:///{tmp_path / 'log.db'}", engine=engine) as memory:
+        memory.update("Alice lives in Bern.")
+        memory.update("Alice lives in Zurich.")
+        answer = memory.ask("Where does Alice live?")
+        past = memory.at(version=1).ask("Where does Alice live?")
+
+    assert (answer.version, past.version) == (2, 1)
+    assert answer.trace[0].js > 0
+
+
+def test_a_folder_brings_the_settings_it_was_measured_with(tmp_path: Path, network: Path) -> None:
+    folder = tmp_path / "base"
+    base = tiny_base("llama")
+    base.model.save_pretrained(folder)
+    byte_tokenizer().save_pretrained(folder)
+
+    engine = Engine.load(str(folder), hypernetwork=str(network), device="cpu", dtype="float32")
+    chosen = Engine.load(
+        str(folder), hypernetwork=str(network), settings=MethodSettings(beta=0.1), device="cpu", dtype="float32"
+    )
+
+    expected = MethodSettings(alpha=0.9, beta=0.6, lambda_max=2.0, tau=0.2, delta=0.1, unit_tokens=40)
+    assert engine.settings == expected
+    assert chosen.settings == MethodSettings(beta=0.1)
+    assert engine.parameterizer is not None
+    assert engine.parameterizer.shared_a is not None
+
+
+def test_a_folder_written_before_the_router_had_a_choice_loads_unchanged(network: Path) -> None:
+    path = network / "config.json"
+    config = json.loads(path.read_text())
+    del config["answers"]["router"], config["answers"]["evidence_units"]
+    path.write_text(json.dumps(config))
+
+    assert checkpoint.read_manifest(network).answers == ANSWERS
+    config["answers"] |= {"router": "likelihood", "evidence_units": 3}
+    path.write_text(json.dumps(config))
+    loaded = load_hypernetwork(tiny_base("llama"), network).settings
+    assert (loaded.router, loaded.evidence_units) == ("likelihood", 3)
+
+
+def test_a_network_with_one_a_for_all_writes_the_joined_text(network: Path) -> None:
+    parameterizer = load_fast_weight_parameterizer(tiny_base("llama"), network)
+    engine, cache = Engine(tiny_base("llama"), parameterizer), Kept()
+
+    found = engine.evidence(CHOSEN[:2], FRAMED, cache)
+
+    expected = parameterizer.parameterize(["Alice lives in Bern. Bob has a boat."])[0]
+    assert torch.equal(found.delta(MODULE, 1), expected.delta(MODULE, 1))  # type: ignore[union-attr]
+    assert found.modules[MODULE].A is parameterizer.shared_a[MODULE]  # type: ignore[union-attr]
+    assert not cache.held
