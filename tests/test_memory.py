@@ -8,11 +8,7 @@ import pytest
 import torch
 
 from plume_memory import Engine, MethodSettings, ParametricMemory
-from plume_memory.errors import (
-    InvalidInput,
-    MemoryClosed,
-    MemoryNotFound,
-)
+from plume_memory.errors import InvalidInput, MemoryClosed, MemoryNotFound
 from plume_memory.lora.files import load_factors
 from plume_memory.records import NOTICE, Answer
 from plume_memory.testing import tiny_base, tiny_engine

@@ -10,9 +10,7 @@ import pytest
 import torch
 
 from plume_memory import Engine, MethodSettings, ParametricMemory
-from plume_memory.errors import (
-    InvalidInput,
-)
+from plume_memory.errors import InvalidInput
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.records import NOTICE, Answer
 from plume_memory.testing import HashParameterizer, tiny_base, tiny_engine

@@ -22,8 +22,8 @@ from plume_memory.snapshot import Snapshot
 from plume_memory.store import log
 from plume_memory.testing import tiny_engine
 
-QUESTION = "Where does Alice live?"
 ENGINE = tiny_engine()
+QUESTION = "Where does Alice live?"
 
 
 def opened(folder: Path, name: str = "alice", engine: Engine = ENGINE) -> ParametricMemory:

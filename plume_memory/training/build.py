@@ -148,9 +148,8 @@ def _writer(base: BaseModel, settings: TrainSettings, source: Source) -> TextWri
         network = D2LNetwork(_d2l_config(base, own)).to(base.device)
         return D2LWriter(network, base)
     if settings.start is not None:
-        started = fastweight.load(Path(settings.start).expanduser()).to(base.device).train().requires_grad_(True)
-        _require_same(started.config, _fast_weight_config(base, own), settings.start)
-        return FastWeightWriter(started, base)
+        started = _started(settings.start, _fast_weight_config(base, own))
+        return FastWeightWriter(started.to(base.device), base)
     fresh = FastWeightNetwork(_fast_weight_config(base, own))
     chance = random.Random(f"{settings.run.seed}:calibration")
     samples = [source.draw(chance, largest=4, update=False) for _ in range(128)]
@@ -173,6 +172,7 @@ def _fast_weight_config(base: BaseModel, own: FastWeightSettings) -> FastWeightC
         mixer_blocks=own.mixer_blocks,
         mixer_width=own.mixer_width,
         mixer_layer=int(own.mixer_layer * count),
+        first_token=own.first_token,
     )
 
 
@@ -204,8 +204,21 @@ def _d2l_config(base: BaseModel, own: D2LSettings) -> D2LConfig:
     )
 
 
+def _started(folder: str, asked: FastWeightConfig) -> FastWeightNetwork:
+    """A trained network to go on from; more mixer blocks may be asked for, which start as the identity."""
+    trained = fastweight.load(Path(folder).expanduser())
+    _require_same(trained.config, asked, folder)
+    network = FastWeightNetwork(asked)
+    network.load_state_dict(trained.state_dict(), strict=False)
+    return network.train()
+
+
 def _require_same(found: FastWeightConfig, asked: FastWeightConfig, where: str) -> None:
-    wrong = [name for name in type(asked).model_fields if getattr(found, name) != getattr(asked, name)]
+    """All that the weights were made for; what can be learnt later may differ."""
+    names = type(asked).model_fields.keys() - {"first_token"}
+    if 0 < found.mixer_blocks < asked.mixer_blocks:
+        names -= {"mixer_blocks"}
+    wrong = sorted(name for name in names if getattr(found, name) != getattr(asked, name))
     if wrong:
         raise TrainingError(
             f"The network in {where} has {wrong[0]} = {getattr(found, wrong[0])}, the settings ask for "

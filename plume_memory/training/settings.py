@@ -26,6 +26,7 @@ class FastWeightSettings(BaseModel):
     mixer_blocks: int = Field(default=1, ge=0)
     mixer_width: int = Field(default=192, ge=8, multiple_of=8, description="Of four heads of even width.")
     mixer_layer: float = Field(default=0.4, ge=0, lt=1, description="Depth at which the mixer reads the text.")
+    first_token: bool = Field(default=True, description="File a text's first token too, under the place before it.")
 
 
 class D2LSettings(BaseModel):

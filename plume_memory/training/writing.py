@@ -55,7 +55,14 @@ class FastWeightWriter:
     def write(self, texts: Sequence[Sequence[int]]) -> Written:
         """Write texts; A is the network's read keys."""
         config = self.network.config
-        reading = read_texts(self._base.model, texts, self._head, config.layers, config.mixer_layer)
+        reading = read_texts(
+            self._base.model,
+            texts,
+            self._head,
+            config.layers,
+            config.mixer_layer,
+            first_token=config.first_token,
+        )
         return Written(self.network.read_keys, self.network(reading))
 
 

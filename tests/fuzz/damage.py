@@ -18,6 +18,7 @@ from plume_memory.errors import PlumeError
 SOAK = os.environ.get("PLUME_SOAK") == "1"
 SEED = int(os.environ.get("PLUME_SEED", "20261121"))
 TIMES = 40 if SOAK else 1
+
 _Test = TypeVar("_Test", bound=Callable[..., None])
 LENGTHS = (b"\xff" * 4, b"\xff" * 8, b"\xff\xff\xff\x7f", b"\0\0\0\0\0\0\0\x40", b"\0" * 8)
 
@@ -98,6 +99,6 @@ def as_json(document: Any) -> bytes:
 
 
 def read_or_refused(read: Callable[[], object]) -> None:
-    """The claim of every test here: nothing but one of our errors comes out."""
+    """The claim of every test of a reader: nothing but one of our errors comes out."""
     with suppress(PlumeError):
         read()

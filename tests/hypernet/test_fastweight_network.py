@@ -1,5 +1,7 @@
 """The fast-weight network on a tiny model's states: where gradients reach, what depends on what."""
 
+import dataclasses
+
 import pytest
 import torch
 from pydantic import ValidationError
@@ -56,6 +58,42 @@ def test_gradients_reach_every_parameter(tiny_llama: BaseModel) -> None:
     }
     assert silent == set()
     assert all(p.grad is None for p in tiny_llama.model.parameters())
+
+
+def test_a_texts_first_token_counts_only_where_the_place_before_it_files_it(tiny_llama: BaseModel) -> None:
+    """Value and key of the first token alone: its embedding is exchanged where the others' states cannot see it."""
+    network = make()
+    config = network.config
+    found = {}
+    for first_token in (False, True):
+        reading = read_texts(
+            tiny_llama.model,
+            TEXTS,
+            tiny_llama.chat.prefix_ids(),
+            config.layers,
+            config.mixer_layer,
+            first_token=first_token,
+        )
+        other = dataclasses.replace(reading, following=reading.following.clone())
+        if first_token:
+            other.following[:, 0] += 1.0
+        found[first_token] = (network(reading), network(other))
+
+    assert (found[True][0] - found[True][1]).abs().amax((0, 2, 3)).gt(1e-5).all(), "every text's factors follow it"
+    assert (found[True][0] - found[False][0]).abs().max() > 1e-4
+
+
+def test_the_key_before_a_text_is_the_mixers(tiny_llama: BaseModel) -> None:
+    """Without a mixer the place before a text says nothing of the text, and files nothing."""
+    network = make(mixer_blocks=0)
+    config, head = network.config, tiny_llama.chat.prefix_ids()
+    with torch.no_grad():
+        network.key_taps[1:] = 0
+    led, plain = (
+        network(read_texts(tiny_llama.model, TEXTS, head, config.layers, config.mixer_layer, first_token=first_token))
+        for first_token in (True, False)
+    )
+    torch.testing.assert_close(led, plain, atol=1e-5, rtol=1e-4)
 
 
 def test_the_mixer_starts_as_the_identity() -> None:

@@ -41,6 +41,23 @@ def test_states_equal_what_transformers_hands_out(tiny: BaseModel) -> None:
         assert reading.mask[row].tolist() == [True] * n + [False] * (reading.mask.shape[1] - n)
 
 
+def test_the_place_before_a_text_is_kept_when_its_first_token_is_wanted(tiny: BaseModel) -> None:
+    head = tiny.chat.prefix_ids()[:3]
+    with_it = read_texts(tiny.model, TEXTS, head, LAYERS, SHARED, first_token=True)
+    without = read_texts(tiny.model, TEXTS, head, LAYERS, SHARED)
+
+    for name in ("hidden", "activations", "shared"):
+        assert torch.equal(getattr(with_it, name)[..., 1:, :], getattr(without, name))
+        assert torch.equal(getattr(with_it, name)[..., 0, 0, :], getattr(with_it, name)[..., 2, 0, :]), "the head's own"
+    assert torch.equal(with_it.mask[:, 1:], without.mask)
+    assert with_it.mask[:, 0].all()
+    with torch.no_grad():
+        first = tiny.model.get_input_embeddings()(torch.tensor([text[0] for text in TEXTS]))
+    assert torch.equal(with_it.following[:, 0], first)
+    bare = read_texts(tiny.model, TEXTS, [], LAYERS, SHARED, first_token=True)
+    assert (bare.mask[0].sum(), bare.is_led) == (len(TEXTS[0]), False), "without a head there is no such place"
+
+
 @pytest.mark.parametrize("family", ["llama", "qwen3", "mistral"])
 def test_activations_equal_the_mlps_input_computed_without_hooks(family: str) -> None:
     base = tiny_base(family)

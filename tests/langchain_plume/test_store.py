@@ -8,12 +8,7 @@ import pytest
 from langchain_plume.store import PlumeStore
 from langgraph.graph import START, StateGraph
 from langgraph.runtime import Runtime
-from langgraph.store.base import (
-    GetOp,
-    ListNamespacesOp,
-    PutOp,
-    SearchOp,
-)
+from langgraph.store.base import GetOp, ListNamespacesOp, PutOp, SearchOp
 
 from plume_memory.errors import InvalidInput, MemoryClosed
 from plume_memory.memory import ParametricMemory

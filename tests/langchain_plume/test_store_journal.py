@@ -12,9 +12,7 @@ from typing import Any
 import pytest
 from langchain_plume.journal import Journal, Write
 from langchain_plume.store import PlumeStore
-from langgraph.store.base import (
-    PutOp,
-)
+from langgraph.store.base import PutOp
 
 from plume_memory.errors import MemoryClosed, SchemaError, StoreUnavailable
 from plume_memory.memory import ParametricMemory

@@ -7,9 +7,7 @@ import pytest
 from langchain_plume.items import rendered
 from langchain_plume.journal import Journal
 from langchain_plume.store import PlumeStore
-from langgraph.store.base import (
-    PutOp,
-)
+from langgraph.store.base import PutOp
 
 from plume_memory.errors import InvalidInput, MemoryClosed, StoreUnavailable
 from plume_memory.memory import ParametricMemory

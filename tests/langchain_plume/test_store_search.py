@@ -5,12 +5,7 @@ from typing import Any
 import pytest
 from langchain_plume.items import matches
 from langchain_plume.store import PlumeStore
-from langgraph.store.base import (
-    InvalidNamespaceError,
-    ListNamespacesOp,
-    MatchCondition,
-    PutOp,
-)
+from langgraph.store.base import InvalidNamespaceError, ListNamespacesOp, MatchCondition, PutOp
 
 from plume_memory.config import MethodSettings
 from plume_memory.errors import InvalidInput

@@ -23,6 +23,7 @@ from plume_memory.testing import memory_database
 BERN = "Alice lives in Bern, Zytgloggelaube 7. She has a cat."
 """The text of `filled` that is forgotten and erased; the modules that do so repeat it."""
 
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test that needs a database once for each kind that its module names."""
     kinds = getattr(metafunc.module, "DATABASES", ())

@@ -6,10 +6,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from plume_memory.errors import (
-    IntegrityError,
-    StoreUnavailable,
-)
+from plume_memory.errors import IntegrityError, StoreUnavailable
 from plume_memory.store import purge
 from plume_memory.store.artifacts import ArtifactStore
 from plume_memory.store.chain import sha256_of

@@ -4,10 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from plume_memory.errors import (
-    IdempotencyConflict,
-    InvalidInput,
-)
+from plume_memory.errors import IdempotencyConflict, InvalidInput
 from plume_memory.records import Span
 from plume_memory.store.database import Database
 from plume_memory.store.erasure import Erasures

@@ -129,6 +129,23 @@ def test_a_run_goes_on_from_a_network_of_the_same_sizes(small: Small, tmp_path: 
         build(tiny_llama, small(start=str(tmp_path), network=D2L))
 
 
+def test_a_run_may_add_mixer_blocks_and_file_first_tokens(small: Small, tmp_path: Path, tiny_llama: BaseModel) -> None:
+    """The network it goes on from writes the same texts into the same factors until it is trained."""
+    before = build(tiny_llama, small(network={"mixer_blocks": 1, "first_token": False}))
+    before.save(tmp_path)
+    more = {"mixer_blocks": 3, "first_token": False}
+    after = build(tiny_llama, small(start=str(tmp_path), network=more, run={"seed": 5}))
+    filed = build(tiny_llama, small(start=str(tmp_path), network={**more, "first_token": True}))
+
+    texts = [(40, 41, 42, 43), (50, 51)]
+    written = [built.writer.write(texts).B for built in (before, after, filed)]
+    torch.testing.assert_close(written[1], written[0], atol=2e-2, rtol=2e-2)  # the start was stored in bfloat16
+    assert (written[2] - written[1]).abs().max() > 1e-4
+    assert after.writer.network.config.mixer_blocks == 3
+    with pytest.raises(TrainingError, match="mixer_blocks = 1, the settings ask for 0"):
+        build(tiny_llama, small(start=str(tmp_path), network={"mixer_blocks": 0}))
+
+
 def test_the_answers_that_were_trained_for_are_saved(small: Small, tmp_path: Path, tiny_llama: BaseModel) -> None:
     stage = {"alpha": 0.7, "beta": 0.4, "lambda_max": 3.0, "tau": 0.1}
     build(tiny_llama, small(update=stage)).save(tmp_path)

@@ -20,6 +20,9 @@ class FastWeightConfig(BaseModel):
     mixer_width: PositiveInt = Field(default=192, description="X, their width.")
     mixer_heads: PositiveInt = 4
     mixer_layer: NonNegativeInt = Field(default=12, description="Base layer whose input they read.")
+    first_token: bool = Field(
+        default=False, description="Whether the place before a text files its first token; without it no place does."
+    )
 
     @model_validator(mode="after")
     def _check_layers(self) -> Self:

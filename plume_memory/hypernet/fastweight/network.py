@@ -13,8 +13,9 @@ In every adapted layer each token files what follows it under what the model thi
 
 P, the read keys, does not depend on the text: only B is stored, and adapters of several texts add
 up. W_a starts as P, so a state met again reads what was filed under it before anything is learned.
-What follows a text's last token is the model's state at one place of padding, with no embedding: it
-depends on the text alone and marks its end.
+With `first_token` the place before a text files its first token; the state there is the same for every
+text, so its key is the mixer's part alone. What follows a text's last token is the model's state at one
+place of padding, with no embedding: it depends on the text alone and marks its end.
 """
 
 import torch
@@ -73,6 +74,9 @@ class FastWeightNetwork(nn.Module):
         hidden = F.rms_norm(reading.hidden.float(), (D,)).to(dtype).view(L, B * T, D)
         keys = torch.bmm(reading.activations.reshape(L, B * T, -1), self.key_activations.to(dtype))
         keys = keys + torch.bmm(hidden, self.key_hidden.to(dtype))
+        if reading.is_led:  # the state before a text is the same for all: its key is the mixer's alone
+            later = torch.arange(T, device=keys.device) > 0
+            keys = keys * later.to(dtype).repeat(B)[:, None]
         embedded = F.rms_norm(reading.following.float(), (D,)).to(dtype) @ self.value_embedding.to(dtype)
         values = torch.bmm(hidden, self.value_hidden.to(dtype))
         if self.config.mixer_blocks:

@@ -87,7 +87,14 @@ class FastWeightParameterizer:
     def _write(self, pieces: Sequence[Sequence[int]]) -> list[LoraFactors]:
         config = self._network.config
         with self._base.lock:
-            reading = read_texts(self._base.model, pieces, self._head, config.layers, config.mixer_layer)
+            reading = read_texts(
+                self._base.model,
+                pieces,
+                self._head,
+                config.layers,
+                config.mixer_layer,
+                first_token=config.first_token,
+            )
         B = self._network(reading).to(device="cpu", dtype=self._A.dtype)  # [L, B, r, D]
         return [LoraFactors({MODULE: Pair(self._A, B[:, i].contiguous())}, config.layers) for i in range(len(pieces))]
 

@@ -16,9 +16,10 @@ from plume_memory.model.adapters import decoder_layers
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reading:
-    """States of a batch of texts, read behind the chat frame's head; nothing of the head is kept.
+    """States of a batch of texts, read behind the chat frame's head.
 
-    T is at least one more than the longest text: what follows a text is padding (id 0), its embedding left out.
+    Of the head, its last place is kept where that was asked for: what follows there is the text's first token. T is
+    at least one more than the longest text: what follows a text is padding (id 0), its embedding left out.
     """
 
     hidden: Tensor
@@ -31,6 +32,8 @@ class Reading:
     """[B, T, D] embedding of the token after each one; zero after the last."""
     mask: Tensor
     """[B, T] bool, False for padding."""
+    is_led: bool = False
+    """Whether the first place is the one before the text."""
 
 
 class _Read(Exception):
@@ -38,7 +41,13 @@ class _Read(Exception):
 
 
 def read_texts(
-    model: nn.Module, texts: Sequence[Sequence[int]], head: Sequence[int], layers: Sequence[int], shared_layer: int
+    model: nn.Module,
+    texts: Sequence[Sequence[int]],
+    head: Sequence[int],
+    layers: Sequence[int],
+    shared_layer: int,
+    *,
+    first_token: bool = False,
 ) -> Reading:
     """Run the base model over texts and keep what the network writes from. No gradients.
 
@@ -48,17 +57,20 @@ def read_texts(
         head: ids that the chat frame puts before a user's words; every text is read behind them.
         layers: the adapted layers.
         shared_layer: the layer whose input is kept as `shared`.
+        first_token: keep the place before each text, the head's last one, where the head has any.
     """
     any_model: Any = model
     device = any_model.device
-    skip = len(head)
+    before = min(int(first_token), len(head))
+    skip = len(head) - before
     # One place of padding at least: the last token of every text, also of the longest, has one after it, so what
     # it stores is the same alone and in a batch. Rounded up: every new shape makes the CPU's matrix library compile
     # its kernels anew.
-    width = -(-(max(map(len, texts)) + skip + 1) // 16) * 16 - skip
-    rows = [[*head, *text, *[0] * (width - len(text))] for text in texts]
+    width = -(-(max(map(len, texts)) + len(head) + 1) // 16) * 16
+    rows = [[*head, *text, *[0] * (width - len(head) - len(text))] for text in texts]
     ids = torch.tensor(rows, device=device)
-    mask = torch.tensor([[True] * len(t) + [False] * (width - len(t)) for t in texts], device=device)
+    lengths = torch.tensor([before + len(text) for text in texts], device=device)
+    mask = torch.arange(width - skip, device=device) < lengths[:, None]
     kept: dict[tuple[str, int], Tensor] = {}
     with torch.no_grad(), _kept(model, layers, shared_layer, skip, kept):
         # right padding behind causal attention: no real token sees it, and no mask runs fastest
@@ -73,6 +85,7 @@ def read_texts(
         kept["hidden", shared_layer],
         following,
         mask,
+        is_led=before > 0,
     )
 
 
