@@ -76,15 +76,10 @@ def _stack_module(
     device: torch.device,
     dtype: torch.dtype,
 ) -> list[tuple[Tensor, Tensor]]:
-    present = [f for f in factors if f is not None and name in f.modules]
-    example = present[0].modules[name]
+    example = next(f.modules[name] for f in factors if f is not None and name in f.modules)
     d_in, d_out = example.A.shape[2], example.B.shape[2]
-    # Networks with fixed read keys give every text the same A: one copy serves all rows.
-    shared = all(f.modules[name].A is example.A and f.layers == present[0].layers for f in present)
-    A = torch.zeros(len(layers), *([] if shared else [len(factors)]), d_in, rank, device=device, dtype=dtype)
+    A = torch.zeros(len(layers), len(factors), d_in, rank, device=device, dtype=dtype)
     B = torch.zeros(len(layers), len(factors), rank, d_out, device=device, dtype=dtype)
-    if shared:
-        A[..., : present[0].rank] = example.A.to(device=device, dtype=dtype).transpose(1, 2)
     for row, f in enumerate(factors):
         if f is None or name not in f.modules:
             continue
@@ -95,8 +90,7 @@ def _stack_module(
                 f"{pair.A.shape[2]}→{pair.B.shape[2]}. They were built for different models."
             )
         at = torch.tensor([layers.index(layer) for layer in f.layers], device=device)
-        if not shared:
-            A[at, row, :, : f.rank] = pair.A.to(device=device, dtype=dtype).transpose(1, 2)
+        A[at, row, :, : f.rank] = pair.A.to(device=device, dtype=dtype).transpose(1, 2)
         # Scale in the factors' own dtype: 45 · B rounded once, not twice.
         B[at, row, : f.rank] = (f.scale * pair.B).to(device=device, dtype=dtype)
     return [(A[i], B[i]) for i in range(len(layers))]

@@ -106,7 +106,7 @@ class _Shape(NamedTuple):
     rows: int
     slots: int
     rank: int
-    places: frozenset[tuple[int, str, bool]]
+    places: frozenset[tuple[int, str]]
 
 
 IDLE_SHAPES = 4
@@ -293,15 +293,9 @@ def _fuse_pairs(logits: torch.Tensor, pairs: list[tuple[int, int]], settings: De
     return fuse(logits[first], logits[second], lambda_max=settings.lambda_max, tau=settings.tau)
 
 
-def _adapter_shape(filled: Prefilled) -> tuple[int, frozenset[tuple[int, str, bool]]]:
-    """Rank, adapted places, and whether rows share their A there.
-
-    Buffers of other places would add what an earlier batch left in them.
-    """
-    if filled.adapters is None:
-        return 0, frozenset()
-    places = [(layer, name, A.ndim == 2) for (layer, name), (A, _) in filled.adapters.modules.items()]
-    return filled.adapters.rank, frozenset(places)
+def _adapter_shape(filled: Prefilled) -> tuple[int, frozenset[tuple[int, str]]]:
+    """Rank and adapted places: buffers of other places would add what an earlier batch left in them."""
+    return (filled.adapters.rank, frozenset(filled.adapters.modules)) if filled.adapters else (0, frozenset())
 
 
 def _to_host(fused: Fused, settings: DecodeSettings, masks: TokenMasks, running: Sequence[int]) -> _Host:

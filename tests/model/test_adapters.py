@@ -82,24 +82,6 @@ def test_a_that_all_rows_share_equals_a_repeated_for_each(tiny_llama: BaseModel)
     assert (found[0][0] - found[0][1]).abs().max() > 1e-3, "the rows differ in B"
 
 
-def test_factors_of_one_network_are_stacked_with_one_a_and_give_what_copies_give(tiny_llama: BaseModel) -> None:
-    first, other = random_factors(tiny_llama, rank=3, seed=1), random_factors(tiny_llama, rank=3, seed=2)
-    alike = LoraFactors({n: Pair(first.modules[n].A, p.B) for n, p in other.modules.items()}, other.layers, 2.0)
-    copied = LoraFactors({n: Pair(p.A.clone(), p.B) for n, p in alike.modules.items()}, alike.layers, 2.0)
-
-    found = {}
-    for name, second in (("shared", alike), ("copied", copied)):
-        rows = stack_rows([first, None, second], device=CPU, dtype=torch.float32, rank=16)
-        assert rows is not None
-        assert {A.ndim for A, _ in rows.modules.values()} == {2 if name == "shared" else 3}
-        assert all(A.data_ptr() != first.modules["mlp.down_proj"].A.data_ptr() for A, _ in rows.modules.values())
-        with torch.no_grad(), attached(tiny_llama.model, rows):
-            found[name] = tiny_llama.model(input_ids=torch.tensor([[5, 9, 7, 30]]).expand(3, -1)).logits
-
-    torch.testing.assert_close(found["shared"], found["copied"], atol=1e-5, rtol=1e-5)
-    assert not torch.allclose(found["shared"][0], found["shared"][2], atol=1e-2)
-
-
 def test_selecting_rows_keeps_what_all_rows_share(tiny_llama: BaseModel) -> None:
     A, B = torch.randn(64, 4), torch.randn(3, 4, 32)
     rows = AdapterRows({(1, "mlp.down_proj"): (A, B), (2, "mlp.down_proj"): (A.expand(3, -1, -1), B[0])}, 3, 4)

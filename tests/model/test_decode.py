@@ -179,20 +179,6 @@ def test_few_buffers_of_fixed_shape_are_kept(tiny_llama: BaseModel) -> None:
     assert len(decoder._idle) == IDLE_SHAPES
 
 
-def test_buffers_made_for_a_shared_a_never_serve_rows_of_their_own(tiny_llama: BaseModel) -> None:
-    first, other = random_factors(tiny_llama, seed=1), random_factors(tiny_llama, seed=2)
-    alike = LoraFactors({n: Pair(first.modules[n].A, p.B) for n, p in other.modules.items()}, other.layers, other.scale)
-    batches = [
-        [Query(Row((5, 6), one), Row((5, 6), two))] for one, two in ((first, alike), (first, other), (other, alike))
-    ]
-
-    fixed = FusedDecoder(tiny_llama, fixed_shapes=True)
-    found = [fixed.decode(batch, SETTINGS)[0].text for batch in batches + batches]
-
-    assert found == [FusedDecoder(tiny_llama).decode(batch, SETTINGS)[0].text for batch in batches] * 2
-    assert len(set(found)) == 3
-
-
 def test_streamed_text_equals_the_decoded_text(tiny: BaseModel) -> None:
     decoder = FusedDecoder(tiny)
     pieces: list[str] = ["", "", ""]
