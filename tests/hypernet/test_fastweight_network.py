@@ -64,23 +64,17 @@ def test_a_texts_first_token_counts_only_where_the_place_before_it_files_it(tiny
     """Value and key of the first token alone: its embedding is exchanged where the others' states cannot see it."""
     network = make()
     config = network.config
-    found = {}
-    for first_token in (False, True):
-        reading = read_texts(
-            tiny_llama.model,
-            TEXTS,
-            tiny_llama.chat.prefix_ids(),
-            config.layers,
-            config.mixer_layer,
-            first_token=first_token,
-        )
-        other = dataclasses.replace(reading, following=reading.following.clone())
-        if first_token:
-            other.following[:, 0] += 1.0
-        found[first_token] = (network(reading), network(other))
+    head = tiny_llama.chat.prefix_ids()
+    filed, left_out = (
+        read_texts(tiny_llama.model, TEXTS, head, config.layers, config.mixer_layer, first_token=first_token)
+        for first_token in (True, False)
+    )
+    other = dataclasses.replace(filed, following=filed.following.clone())
+    other.following[:, 0] += 1.0
 
-    assert (found[True][0] - found[True][1]).abs().amax((0, 2, 3)).gt(1e-5).all(), "every text's factors follow it"
-    assert (found[True][0] - found[False][0]).abs().max() > 1e-4
+    written = network(filed)
+    assert (written - network(other)).abs().amax((0, 2, 3)).gt(1e-5).all(), "every text's factors follow it"
+    assert (written - network(left_out)).abs().max() > 1e-4
 
 
 def test_the_key_before_a_text_is_the_mixers(tiny_llama: BaseModel) -> None:
