@@ -136,8 +136,8 @@ class Engine:
             model: a name of `plume models`, a local folder, or a Hugging Face id.
             hypernetwork: a folder written by `plume train` or `plume models convert`; "distill" for
                 context distillation; "none" for evidence states only; "shipped" for the network this
-                package carries for the model; "auto" for the published one where there is one, else
-                distillation, which answers better than the shipped network so far (README: Results).
+                package carries for the model; "auto" for the published one where there is one, else the
+                carried one, else distillation.
             settings: the method's settings; by default those the hypernetwork was measured with.
             device: "cpu", "cuda", …; CUDA where there is one.
             dtype: "bfloat16", "float32" or "float16"; bfloat16 where it is native.
@@ -150,7 +150,9 @@ class Engine:
             ParameterizerError: the hypernetwork was made for a model of other sizes.
         """
         source = named_source(model)
-        own: Path | HubCheckpoint | None = source.checkpoint if source and hypernetwork == "auto" else None
+        own: Path | HubCheckpoint | None = None
+        if hypernetwork == "auto" and source is not None:
+            own = source.checkpoint or shipped_hypernetwork(source.name)
         if hypernetwork == "shipped":
             own = _shipped(model)
         base = BaseModel.load(model, device=device, dtype=dtype, cache=cache)

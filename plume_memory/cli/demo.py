@@ -57,11 +57,11 @@ class Outcome:
     after_right: bool
 
 
-def run_demo(model: str, progress: Progress, as_json: bool) -> None:
+def run_demo(model: str, hypernetwork: str, progress: Progress, as_json: bool) -> None:
     """Write a history into weights, update it, ask before and after, and go back in time."""
     started = time.monotonic()
     _say(f"Loading {model} ...")
-    engine = Engine.load(model, progress=progress)
+    engine = Engine.load(model, hypernetwork=hypernetwork, progress=progress)
     with tempfile.TemporaryDirectory(prefix="plume-demo-") as folder:
         url = f"sqlite:///{Path(folder) / 'demo.db'}"
         with ParametricMemory.open("archive", url=url, engine=engine) as memory:

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from plume_memory.cli.memory_commands import AsJson, Url
+from plume_memory.cli.memory_commands import AsJson, Hypernetwork, Model, Url
 from plume_memory.cli.output import OUT, ProgressBar, add_row, emit, say, table
-from plume_memory.memory import DEFAULT_URL
+from plume_memory.memory import DEFAULT_MODEL, DEFAULT_URL
 
 models_app = typer.Typer(help="Base models and hypernetworks.", no_args_is_help=True)
 db_app = typer.Typer(help="The database's schema.", no_args_is_help=True)
@@ -28,7 +28,7 @@ def list_models(as_json: AsJson = False) -> None:
 
     def network_of(source: ModelSource) -> str:
         if shipped_hypernetwork(source.name):
-            return "distillation, or shipped"
+            return "shipped"
         return source.checkpoint.repo if source.checkpoint else "distillation"
 
     found = [
@@ -85,10 +85,11 @@ def upgrade(url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
 
 
 def demo(
-    model: Annotated[str, typer.Option("--model", help="Base model.")] = "smollm2-135m",
+    model: Model = DEFAULT_MODEL,
+    hypernetwork: Hypernetwork = "auto",
     as_json: AsJson = False,
 ) -> None:
     """Write a history into weights, update it, and ask before and after."""
     from plume_memory.cli.demo import run_demo  # noqa: PLC0415 — torch
 
-    run_demo(model, ProgressBar(), as_json)
+    run_demo(model, hypernetwork, ProgressBar(), as_json)

@@ -233,5 +233,5 @@ def test_models_list_names_a_shipped_network(plume: Any, tmp_path: Path, monkeyp
     (tmp_path / "smollm2-135m" / "config.json").write_text("{}")
     rows = {row["name"]: row["hypernetwork"] for row in plume("models", "list", "--json")[1]}
 
-    assert rows["smollm2-135m"] == "distillation, or shipped"
+    assert rows["smollm2-135m"] == "shipped"
     assert rows["qwen3-4b"] == "SakanaAI/doc-to-lora"
