@@ -16,7 +16,7 @@ class User:
     user_id: str
 
 
-pool = MemoryPool("sqlite:///agent.db", hypernetwork="shipped")
+pool = MemoryPool("sqlite:///agent.db")
 with pool, PlumeMemoryMiddleware(pool) as memory:  # reads at each model call, writes the user's words after the run
     agent = create_agent(
         ChatPlume(max_tokens=24), middleware=[memory], context_schema=User, checkpointer=InMemorySaver()

@@ -14,7 +14,7 @@ def note(state: MessagesState, *, store: BaseStore) -> None:
         store.put(("ops", "servers"), text.split()[0], {"fact": text})
 
 
-engine = Engine.load("smollm2-135m", hypernetwork="shipped")
+engine = Engine.load("smollm2-135m")
 with ParametricMemory.open("ops", url="sqlite:///ops.db", engine=engine) as memory:
     store = PlumeStore(memory, url="sqlite:///ops.db")
     llm = ChatPlume(memory=memory, max_tokens=24)

@@ -19,7 +19,7 @@ for _ in range(2):  # the second time writes nothing: entries are known by their
     done = import_mem0("mem0.json", url="sqlite:///migrated.db")
     print(f"written {done.written}, unchanged {done.unchanged}, memories {done.memories}, left out {done.left_out}")
 
-with MemoryPool("sqlite:///migrated.db", hypernetwork="shipped") as pool:
+with MemoryPool("sqlite:///migrated.db") as pool:
     alice = pool.memory("alice")
     alice.update("Alice moved to Zurich.")  # was: memory.add("Alice moved to Zurich.", user_id="alice")
     print(alice.ask("Where does Alice live?").text)  # was: memory.search(...), then a prompt with what it found

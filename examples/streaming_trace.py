@@ -4,7 +4,7 @@ from langchain_plume import ChatPlume
 
 from plume_memory import Engine, ParametricMemory
 
-engine = Engine.load("smollm2-135m", hypernetwork="shipped")
+engine = Engine.load("smollm2-135m")
 with ParametricMemory.open("bridge", url="sqlite:///bridge.db", engine=engine) as memory:
     memory.update("The Quillon Bridge was designed by Maren Holt and opened in 1911.", idempotency_key="bridge-1")
     llm = ChatPlume(memory=memory, max_tokens=32, top_candidates=1)
