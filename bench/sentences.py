@@ -1,11 +1,14 @@
-"""Which sentence of an update holds the answer, by rankers that need no training: hits among the first 1, 2, 3.
+"""Which sentence of an update holds the answer, by rankers that need no training, and what evidence of so many gives.
 
-    python bench/sentences.py [--dataset mini-squad] [--records 36]
+    python bench/sentences.py [--dataset mini-squad] [--records 36] [--hypernetwork shipped] [--only hits|answers]
 
 Candidates are the sentences of C_update; a hit says the current answer. `question` is log p(question | sentence) per
 token (UPR, model/likelihood.py), `asked to` the same behind an instruction to write a question, `answer` is
 log p(sentence | question) − log p(sentence | any request) per token of the question: both directions estimate the
 same mutual information. `lexical` is the router's own score. One JSON line per ranker, and one per sum of them.
+
+Then the ROUGE-L recall of answers from the evidence adapter alone (48 new tokens): of the first 1, 2, 3 sentences by
+question + lexical, written as one text; of the pieces that the network's settings activate; of the gold evidence.
 """
 
 import argparse
@@ -16,12 +19,17 @@ from dataclasses import dataclass
 import torch
 
 from eval.datasets.muse import load
-from eval.metrics.overlap import says
+from eval.methods.decoding import Answerer
+from eval.metrics.overlap import overlap, says
+from eval.records import MuseQuestion, MuseTransition
+from plume_memory.engine import Engine
 from plume_memory.evidence.route import UnitIndex
 from plume_memory.evidence.segment import sentence_spans
 from plume_memory.model.base import BaseModel
+from plume_memory.model.decode import DecodeSettings, Query
 from plume_memory.model.likelihood import question_likelihoods
-from plume_memory.records import Unit
+from plume_memory.model.streams import Row
+from plume_memory.records import Transition, Unit, join_units
 
 INSTRUCTION = "Passage: {}\nPlease write a question based on this passage."
 ANY_REQUEST = "Tell me a fact."
@@ -75,20 +83,20 @@ def scored(base: BaseModel, question: str, sentences: Sequence[str]) -> dict[str
     }
 
 
-def main() -> None:
-    """Rank, count hits."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--dataset", default="mini-squad")
-    parser.add_argument("--records", type=int, default=36)
-    given = parser.parse_args()
-    base = BaseModel.load("smollm2-135m")
+def sentences_of(transition: MuseTransition) -> list[str]:
+    """The sentences of the newest text."""
+    text = transition.texts[-1]
+    return [s for s in (text[start:end].strip() for start, end in sentence_spans(text)) if s]
+
+
+def hits(base: BaseModel, transitions: Sequence[MuseTransition]) -> None:
+    """Print how often a sentence that says the answer comes first, or among the first two or three."""
     found = []
-    for transition in load(given.dataset, limit=given.records):
-        text = transition.texts[-1]
-        sentences = [s for s in (text[start:end].strip() for start, end in sentence_spans(text)) if s]
+    for transition in transitions:
+        sentences = sentences_of(transition)
         for q in transition.questions:
-            hits = tuple(says(sentence, q.answers) for sentence in sentences)
-            found.append(Asked(scored(base, q.question, sentences), hits))
+            right = tuple(says(sentence, q.answers) for sentence in sentences)
+            found.append(Asked(scored(base, q.question, sentences), right))
     for names in SUMS:
         first = {k: 0 for k in (1, 2, 3)}
         for one in found:
@@ -97,6 +105,50 @@ def main() -> None:
                 first[k] += any(one.hits[i] for i in order[:k])
         shares = {f"first_{k}": round(count / len(found), 3) for k, count in first.items()}
         print(json.dumps({"ranker": " + ".join(names), "questions": len(found), **shares}), flush=True)
+
+
+def evidence_of(engine: Engine, transition: MuseTransition, q: MuseQuestion) -> dict[str, str]:
+    """The texts to write for one question, by way."""
+    sentences = sentences_of(transition)
+    index = UnitIndex([Unit(i, 1, 0, len(s), s) for i, s in enumerate(sentences)])
+    likelihoods = question_likelihoods(engine.base, sentences, q.question)
+    score = torch.tensor(likelihoods) + torch.tensor(index.score(q.question))
+    order = score.argsort(descending=True).tolist()
+    texts = {f"{k} sentences": " ".join(sentences[i] for i in sorted(order[:k])) for k in (1, 2, 3)}
+    units = UnitIndex(engine.units((Transition(1, transition.texts[-1]),)))
+    texts["activated"] = join_units([one.unit for one in engine.activate(units, q.question)])
+    texts["gold"] = q.gold_evidence or transition.full
+    return texts
+
+
+def answers(engine: Engine, transitions: Sequence[MuseTransition]) -> None:
+    """Print the recall of the evidence adapter alone, by what evidence is made of."""
+    assert engine.parameterizer is not None, "a hypernetwork was loaded"
+    asked = [(q, evidence_of(engine, t, q)) for t in transitions for q in t.questions]
+    answerer = Answerer(engine.decoder, DecodeSettings(max_new_tokens=48), 8)
+    for way in asked[0][1]:
+        written = {text: engine.parameterizer.parameterize([text])[0] for text in {texts[way] for _, texts in asked}}
+        rows = [Row(tuple(engine.base.chat.prompt_ids(q.question)), written[texts[way]]) for q, texts in asked]
+        outputs = answerer.answer([Query(row) for row in rows])
+        recalls = [overlap(o.text, q.answers).recall for o, (q, _) in zip(outputs, asked, strict=True)]
+        mean = round(sum(recalls) / len(recalls), 3)
+        print(json.dumps({"evidence": way, "questions": len(asked), "recall": mean}), flush=True)
+
+
+def main() -> None:
+    """Rank, count hits, answer."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dataset", default="mini-squad")
+    parser.add_argument("--records", type=int, default=36)
+    parser.add_argument("--hypernetwork", default="shipped")
+    parser.add_argument("--only", choices=("hits", "answers"))
+    given = parser.parse_args()
+    engine = Engine.load("smollm2-135m", hypernetwork=given.hypernetwork)
+    transitions = load(given.dataset, limit=given.records)
+    if given.only != "answers":
+        hits(engine.base, transitions)
+    if given.only != "hits":
+        answers(engine, transitions)
 
 
 if __name__ == "__main__":
