@@ -2,9 +2,11 @@
 
 import random
 import time
+from pathlib import Path
 
 import pytest
 
+from plume_memory.distill.parameterizer import DistillationParameterizer
 from plume_memory.engine import Engine
 from plume_memory.errors import InvalidInput
 from plume_memory.hypernet.fastweight.checkpoint import load, read_manifest
@@ -14,6 +16,7 @@ from plume_memory.lora.factors import LoraFactors
 from plume_memory.model.base import BaseModel
 from plume_memory.model.decode import DecodeSettings, Query
 from plume_memory.model.streams import Row
+from plume_memory.testing import byte_tokenizer, tiny_base
 from plume_memory.training.facts import FactSource
 
 
@@ -38,6 +41,14 @@ def test_it_is_loaded_by_name_with_its_own_settings(engine: Engine) -> None:
     assert isinstance(engine.parameterizer, FastWeightParameterizer)
     own = read_manifest(folder).answers
     assert engine.settings.model_dump().items() >= own.model_dump().items()
+
+
+@pytest.mark.model
+def test_it_is_what_the_model_answers_with_unless_another_way_is_named(engine: Engine) -> None:
+    by_default, distilled = Engine.load("smollm2-135m"), Engine.load("smollm2-135m", hypernetwork="distill")
+
+    assert by_default.fingerprint == engine.fingerprint
+    assert isinstance(distilled.parameterizer, DistillationParameterizer)
 
 
 @pytest.mark.model
@@ -74,6 +85,16 @@ def test_writing_a_text_takes_a_moment(engine: Engine) -> None:
     engine.parameterizer.parameterize([text])
 
     assert time.perf_counter() - begun < 5, "a hypernetwork writes in one pass; distillation took half a minute"
+
+
+def test_a_model_without_a_network_is_distilled_by_default(tmp_path: Path) -> None:
+    base = tiny_base("llama")
+    base.model.save_pretrained(tmp_path)
+    byte_tokenizer().save_pretrained(tmp_path)
+
+    engine = Engine.load(str(tmp_path), device="cpu", dtype="float32")
+
+    assert isinstance(engine.parameterizer, DistillationParameterizer)
 
 
 def test_a_model_without_a_shipped_network_says_what_to_do() -> None:
