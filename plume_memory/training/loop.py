@@ -19,6 +19,7 @@ from torch import Tensor
 from plume_memory.errors import TrainingError
 from plume_memory.training.card import CardFacts, TaskCard, machine_class, write_card
 from plume_memory.training.checkpoints import Checkpoint, load_checkpoint, replace_folder, save_checkpoint
+from plume_memory.training.heap import give_back_freed_memory
 from plume_memory.training.metrics import FILE, Metrics, Window
 from plume_memory.training.optimizer import MovingAverage, NetworkOptimizer, learning_rate
 from plume_memory.training.processes import Processes
@@ -148,6 +149,7 @@ class Loop:
             is_last = at == settings.steps
             if is_last or at % settings.log_every == 0:
                 self._log()
+                give_back_freed_memory()
             if is_last or (settings.eval_every and at % settings.eval_every == 0):
                 self._evaluate()
             if is_last or due.save or (settings.checkpoint_every and at % settings.checkpoint_every == 0):
