@@ -16,12 +16,15 @@ import zipfile
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock
 from platformdirs import user_cache_path
 
 from plume_memory.errors import HashMismatch, HubUnreachable, ModelError, ModelNotFound
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,6 +315,24 @@ def _dequantise(gguf: Path, folder: Path) -> None:
     config.dtype = torch.bfloat16
     fresh = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
     fresh.load_state_dict(loaded.state_dict())
-    fresh.save_pretrained(folder)
+    write_model(fresh, folder)
     AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name).save_pretrained(folder)
     shutil.rmtree(gguf.parent)
+
+
+def write_model(model: "PreTrainedModel", folder: Path) -> None:
+    """Write what `save_pretrained` writes, in every process that asks.
+
+    In a process group that one writes nothing, and says nothing, on any rank but the first; here the process that
+    holds the lock writes, whichever it is.
+    """
+    from safetensors.torch import save_file  # noqa: PLC0415 — the hub must be importable without torch
+
+    folder.mkdir(parents=True)
+    model.config.architectures, model.config.dtype = [type(model).__name__], model.dtype
+    model.config.save_pretrained(folder)
+    if model.generation_config is not None:
+        model.generation_config.save_pretrained(folder)
+    tied = set(model.all_tied_weights_keys)  # each is another weight under a second name
+    weights = {name: tensor.contiguous() for name, tensor in model.state_dict().items() if name not in tied}
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})

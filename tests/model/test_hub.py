@@ -115,6 +115,38 @@ def test_threads_wait_for_each_other_and_find_the_prepared_folder(local_index: P
     assert results == [folder] * 3
 
 
+_WRITE_IN_A_GROUP = """
+import sys
+from pathlib import Path
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+from plume_memory.model.hub import write_model
+rank, root = int(sys.argv[1]), Path(sys.argv[2])
+torch.distributed.init_process_group("gloo", init_method=f"file://{root}/group", rank=rank, world_size=2)
+torch.manual_seed(0)
+sizes = dict(hidden_size=8, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2, vocab_size=11)
+model = LlamaForCausalLM(LlamaConfig(**sizes, tie_word_embeddings=True))
+if rank == 1:
+    write_model(model, root / "written")
+else:
+    model.save_pretrained(root / "saved")
+torch.distributed.barrier()
+"""
+
+
+def test_any_process_of_a_group_writes_the_whole_model(tmp_path: Path) -> None:
+    """The second of two `torchrun` processes may be the one that prepares the model; transformers alone writes nothing
+    there, and the cache was left without weights."""
+    processes = [
+        subprocess.Popen([sys.executable, "-c", _WRITE_IN_A_GROUP, str(rank), str(tmp_path)]) for rank in (0, 1)
+    ]
+    codes = [process.wait(timeout=120) for process in processes]
+
+    assert codes == [0, 0]
+    for name in ("config.json", "generation_config.json", "model.safetensors"):
+        assert (tmp_path / "written" / name).read_bytes() == (tmp_path / "saved" / name).read_bytes()
+
+
 def test_a_local_folder_is_taken_as_it_stands(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
 
