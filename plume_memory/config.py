@@ -36,10 +36,11 @@ class MethodSettings(BaseModel):
         "key/value states as a prefix (beyond the paper, never used in reproduction rows).",
     )
     max_new_tokens: int = Field(default=256, ge=1, description="Longest answer, in tokens.")
-    router: Literal["lexical", "likelihood"] = Field(
+    router: Literal["lexical", "likelihood", "sentences"] = Field(
         default="lexical",
         description="What ranks the units: `lexical` is the paper's score and margin δ; `likelihood` ranks the best of "
         "them by how likely each makes the question under the base model (UPR, Sachan et al. 2022; evidence/route.py). "
+        "`sentences` does so with units of one sentence, of which a later one takes the place of what it retells. "
         "Beyond the paper, never used in reproduction rows.",
     )
     global_windows: Literal["sum", "mean"] = Field(
@@ -55,14 +56,11 @@ class MethodSettings(BaseModel):
         "SmolLM2-135M with units of one sentence: evidence adapters of the first three answer at 0.45 recall, of one "
         "unit of 192 tokens at 0.30 (72 questions after one update).",
     )
-
-    evidence_tokens: int | None = Field(
+    relevance: float | None = Field(
         default=None,
-        ge=8,
-        description="Cut the routed unit into pieces of so many tokens and activate the `evidence_units` of them that "
-        "make the question likeliest under the base model (UPR, model/likelihood.py); None: the whole unit, as in the "
-        "paper. What the router preferred for being newer stays preferred: pieces never leave its unit. Never used in "
-        "reproduction rows.",
+        description="Least gain in log p(question) by the evidence over no text, in nats a token under the base model; "
+        "below it memory does not bear on the question, which is answered without either adapter. None: memory is "
+        "always used, as in the paper. Never used in reproduction rows.",
     )
     confidence: tuple[float, float] = Field(
         default=(1.0, 0.0),
@@ -83,7 +81,7 @@ _ADDED = {
     "router": "lexical",
     "evidence_units": 1,
     "global_windows": "sum",
-    "evidence_tokens": None,
+    "relevance": None,
     "confidence": (1.0, 0.0),
 }
 """Options that came later, with the value that changes nothing. It stays when a default changes."""

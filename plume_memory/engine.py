@@ -12,14 +12,14 @@ import json
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 from plume_memory.config import MethodSettings
 from plume_memory.distill import DistillationParameterizer
 from plume_memory.errors import InvalidInput
+from plume_memory.evidence.activation import Activation
 from plume_memory.evidence.route import UnitIndex
 from plume_memory.evidence.segment import units_of
 from plume_memory.evidence.tokens import build_encoding, token_counter
@@ -113,6 +113,7 @@ class Engine:
         self.base = base
         self.parameterizer = parameterizer
         self.decoder = FusedDecoder(base)
+        self._activation = Activation(self.settings, partial(question_likelihoods, base))
         self._recent: OrderedDict[str, LoraFactors | KVPrefix] = OrderedDict()
         self._making: dict[str, threading.Lock] = {}
         self._recent_lock = threading.Lock()
@@ -192,17 +193,16 @@ class Engine:
 
     def units(self, transitions: Sequence[Transition], *, first_position: int = 0) -> tuple[Unit, ...]:
         """Cut transitions into routable units."""
-        return self._pieces(transitions, self.settings.unit_tokens, first_position)
-
-    def _pieces(
-        self, transitions: Sequence[Transition], budget_tokens: int, first_position: int = 0
-    ) -> tuple[Unit, ...]:
         return units_of(
             transitions,
-            budget_tokens=budget_tokens,
+            budget_tokens=self.settings.unit_tokens,
             count_tokens=self.count_tokens,
             first_position=first_position,
+            single_sentences=self.settings.router == "sentences",
         )
+
+    def _pieces(self, transitions: Sequence[Transition], budget_tokens: int) -> tuple[Unit, ...]:
+        return units_of(transitions, budget_tokens=budget_tokens, count_tokens=self.count_tokens)
 
     def windows(self, transitions: Sequence[Transition]) -> list[str]:
         """Texts whose factors add up to ΔW of a history.
@@ -294,8 +294,7 @@ class Engine:
 
         What joined units became goes for every history of the cache's place: it does not say whose it was.
         """
-        whole = self.units(history.transitions)
-        units = [one.text for unit in whole for one in (unit, *self._evidence_pieces(unit))]
+        units = [unit.text for unit in self.units(history.transitions)]
         windows = [*self.windows(history.transitions), *self.windows(history.predecessor)]
         texts = list(dict.fromkeys([*windows, *units]))
         plain = self.base.chat.framed([{"role": "user", "content": "?"}])
@@ -395,42 +394,12 @@ class Engine:
     # --- question → units → decode --------------------------------------------------------------
 
     def rank(self, index: UnitIndex, question: str, *, k: int) -> list[ScoredUnit]:
-        """Return up to `k` units in the order of activation, by the router of the settings.
-
-        Raises:
-            InvalidInput: the index is empty, k is below 1, or the question has half a character.
-        """
-        if self.settings.router == "likelihood":
-            return self._likeliest(index, question, k)
-        return index.rank(question, delta=self.settings.delta, k=k)
+        """Return up to `k` units in the order of activation; see `Activation.rank`."""
+        return self._activation.rank(index, question, k=k)
 
     def activate(self, index: UnitIndex, question: str) -> list[ScoredUnit]:
-        """Return the evidence of a question: units, or pieces of the first one, in the order of activation.
-
-        With `evidence_tokens` it is the likeliest pieces of the routed unit, or that unit where it has no more pieces
-        than are activated. Else it is the router's first `evidence_units`.
-
-        Raises:
-            InvalidInput: the index is empty, or the question has half a character.
-        """
-        k = self.settings.evidence_units
-        if self.settings.evidence_tokens is not None:
-            routed = self.rank(index, question, k=1)[0]
-            pieces = self._evidence_pieces(routed.unit)
-            if len(pieces) <= k:
-                return [routed]
-            found = self._likeliest(UnitIndex(pieces), question, k)
-            return [replace(one, unit=_placed(one.unit, routed.unit)) for one in found]
-        return self.rank(index, question, k=k)
-
-    def _likeliest(self, index: UnitIndex, question: str, k: int) -> list[ScoredUnit]:
-        return index.rerank(question, lambda texts: question_likelihoods(self.base, texts, question), k=k)
-
-    def _evidence_pieces(self, unit: Unit) -> tuple[Unit, ...]:
-        """A unit cut into pieces of `evidence_tokens`, numbered from 0; none without that setting."""
-        if self.settings.evidence_tokens is None:
-            return ()
-        return self._pieces((Transition(unit.version, unit.text),), self.settings.evidence_tokens)
+        """Return the evidence of a question, none where memory does not bear on it; see `Activation.activate`."""
+        return self._activation.activate(index, question)
 
     def query(
         self, framed: Framed, global_adapter: LoraFactors | None, evidence: LoraFactors | KVPrefix | None
@@ -463,11 +432,6 @@ class Engine:
             min_new_tokens=min_new_tokens,
             grammar=grammar,
         )
-
-
-def _placed(piece: Unit, whole: Unit) -> Unit:
-    """A piece of a unit, cut as a text of its own, at its place in the history."""
-    return replace(piece, position=whole.position, start=whole.start + piece.start, end=whole.start + piece.end)
 
 
 def _shipped(model: str) -> Path:

@@ -223,7 +223,7 @@ class ScoredUnit:
     score: float
     """Between 0 and 1; 0 only for a unit that has no term of the query.
 
-    Lexical router: the equation of METHOD (query-activated memory evidence). Likelihood router: exp of the
+    Lexical router: the equation of METHOD (query-activated memory evidence). The two others: exp of the
     mean log p of the query's tokens behind the unit, their geometric mean probability; it does not hold the
     lexical part that the order counts too. A unit off its shortlist has its lexical score times the least of
     the shortlist's, so it never stands above one that was read.
@@ -282,13 +282,13 @@ class Answer:
     version: int
     """The one version this answer was decoded against."""
     evidence: ScoredUnit | None
-    """The unit the router puts first, or the likeliest piece of it (`evidence_tokens`); None while the memory is
-    empty."""
+    """The unit the router puts first; None while the memory is empty, or if it was found not to bear on the
+    question (`MethodSettings.relevance`): then no adapter took part."""
     usage: Usage
     finish_reason: Literal["stop", "length"]
     trace: tuple[TokenTrace, ...] = field(default=(), repr=False)
     evidence_units: tuple[ScoredUnit, ...] = ()
-    """Every activated unit or piece, in temporal order: `evidence` alone unless the settings ask for more."""
+    """Every activated unit, in temporal order: `evidence` alone unless the settings ask for more."""
     calibration: tuple[float, float] = field(default=(1.0, 0.0), repr=False)
     """Slope and offset on the log-odds of `confidence`; `MethodSettings.confidence`."""
 

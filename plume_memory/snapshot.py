@@ -242,7 +242,9 @@ class Snapshot:
         messages = _turns(question)
         framed = self._engine.base.chat.framed(messages, tools)
         routed = self._engine.activate(self._index, _asked(messages)) if len(self._index) else []
-        evidence = self._engine.evidence([one.unit for one in routed], framed, self._cache) if routed else None
+        if not routed:  # an empty memory, or one that does not bear on the question
+            return self._engine.query(framed, None, None), routed
+        evidence = self._engine.evidence([one.unit for one in routed], framed, self._cache)
         return self._engine.query(framed, self.global_adapter, evidence), routed
 
     def _settings(

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from plume_memory import Engine, MethodSettings, ParametricMemory
+from plume_memory.errors import CheckpointError
 from plume_memory.evidence.route import UnitIndex
 from plume_memory.hypernet.fastweight import checkpoint
 from plume_memory.hypernet.fastweight.config import FastWeightConfig
@@ -16,7 +17,7 @@ from plume_memory.hypernet.fastweight.parameterizer import load_fast_weight_para
 from plume_memory.hypernet.loading import load_hypernetwork
 from plume_memory.lora.files import from_bytes
 from plume_memory.model.likelihood import question_likelihoods
-from plume_memory.records import History, Transition, Unit, join_units
+from plume_memory.records import History, Transition, Unit
 from plume_memory.testing import byte_tokenizer, tiny_base, tiny_engine
 
 MODULE = "mlp.down_proj"
@@ -120,54 +121,61 @@ def test_windows_taken_as_a_mean_do_not_make_the_adapter_grow(network: Path) -> 
     assert norms[1] < 1.2 * norms[0]
 
 
-def test_evidence_is_the_likeliest_pieces_of_the_routed_unit_at_their_place(network: Path) -> None:
+def sentences_engine(network: Path) -> Engine:
     base = tiny_base("llama")
-    parameterizer = load_fast_weight_parameterizer(base, network)
-    settings = MethodSettings(unit_tokens=400, evidence_tokens=48, evidence_units=2, delta=0.0)
-    engine = Engine(base, parameterizer, settings)
+    settings = MethodSettings(unit_tokens=400, router="sentences", evidence_units=2)
+    return Engine(base, load_fast_weight_parameterizer(base, network), settings)
+
+
+def test_evidence_is_the_likeliest_sentences_of_the_whole_history(network: Path) -> None:
+    engine = sentences_engine(network)
     rooms = " ".join(f"The code of room {i} is {7 * i}, they say." for i in range(6))
     told = (Transition(1, f"Bob has a boat.\n\n{rooms}"), Transition(2, "Alice lives in Bern."))
-    index = UnitIndex(engine.units(told))
+    units = engine.units(told)
     asked = "What is the code of room 3?"
 
-    found = engine.activate(index, asked)
+    found = engine.activate(UnitIndex(units), asked)
 
-    routed = engine.rank(index, asked, k=1)[0].unit
-    assert routed.version == 1
-    assert len(found) == 2
-    for one in found:
-        assert told[0].text[one.unit.start : one.unit.end] == one.unit.text
-        assert (one.unit.version, one.unit.position) == (1, routed.position)
-        assert engine.count_tokens(one.unit.text) <= 48
-    pieces = engine._pieces((Transition(1, routed.text),), 48)
-    likelihoods = question_likelihoods(base, [piece.text for piece in pieces], asked)
-    lexical = UnitIndex(pieces).score(asked)
-    best = max(range(len(pieces)), key=lambda i: likelihoods[i] + lexical[i])
-    assert pieces[best].text in {one.unit.text for one in found}
-    assert join_units([one.unit for one in found]) == " ".join(
-        one.unit.text.strip() for one in sorted(found, key=lambda one: one.unit.start)
-    )
+    assert len(units) == 8
+    assert all(told[unit.version - 1].text[unit.start : unit.end] == unit.text for unit in units)
+    likelihoods = question_likelihoods(engine.base, [unit.text for unit in units], asked)
+    r = [p + s for p, s in zip(likelihoods, UnitIndex(units).score(asked), strict=True)]
+    best = sorted(range(len(units)), key=lambda i: -r[i])[:2]
+    assert [one.unit.position for one in found] == best
 
 
-def test_a_unit_of_no_more_pieces_than_are_activated_stays_whole(network: Path) -> None:
+def test_a_question_that_memory_does_not_bear_on_gets_neither_adapter(network: Path, tmp_path: Path) -> None:
+    """The gain in likelihood by the evidence decides: just above the threshold memory answers, just below it not."""
     base = tiny_base("llama")
-    settings = MethodSettings(unit_tokens=400, evidence_tokens=48, evidence_units=2)
-    engine = Engine(base, load_fast_weight_parameterizer(base, network), settings)
-    index = UnitIndex(engine.units((Transition(1, "Alice lives in Bern."), Transition(2, "Alice moved to Zurich."))))
-    assert [one.unit.text for one in engine.activate(index, "Where does Alice live?")] == ["Alice moved to Zurich."]
+    told, asked = "Alice lives in Bern.", "Where does Alice live?"
+    nothing, behind = question_likelihoods(base, ["", told], asked)
+    answers = {}
+    for name, relevance in (("always", None), ("just", behind - nothing - 1e-4), ("never", behind - nothing + 1e-4)):
+        settings = MethodSettings(unit_tokens=400, relevance=relevance)
+        engine = Engine(base, load_fast_weight_parameterizer(base, network), settings)
+        with ParametricMemory.open(name, url=f"sqlite:///{tmp_path}/memory.db", engine=engine) as memory:
+            empty = memory.ask(asked, max_new_tokens=6)
+            memory.update(told)
+            answers[name] = memory.ask(asked, max_new_tokens=6)
+
+    assert answers["always"].evidence is not None
+    assert answers["just"].evidence == answers["always"].evidence
+    assert answers["just"].trace == answers["always"].trace
+    assert answers["never"].evidence is None
+    assert answers["never"].evidence_units == ()
+    assert answers["never"].trace == empty.trace
+    assert answers["never"].trace != answers["always"].trace
 
 
-def test_discard_forgets_pieces_too(network: Path) -> None:
-    base = tiny_base("llama")
-    settings = MethodSettings(unit_tokens=400, evidence_tokens=48, evidence_units=1)
-    engine = Engine(base, load_fast_weight_parameterizer(base, network), settings)
+def test_discard_forgets_sentences_too(network: Path) -> None:
+    engine = sentences_engine(network)
     told = (Transition(1, " ".join(f"The code of room {i} is {7 * i}, they say." for i in range(6))),)
     cache = Kept()
-    piece = engine.activate(UnitIndex(engine.units(told)), "What is the code of room 3?")[0].unit
-    engine.factors(piece.text, cache)
-    assert engine.factors_key(piece.text) in cache.held
+    sentence = engine.activate(UnitIndex(engine.units(told)), "What is the code of room 3?")[0].unit
+    engine.factors(sentence.text, cache)
+    assert engine.factors_key(sentence.text) in cache.held
     engine.discard(History("alice", 1, told), cache)
-    assert engine.factors_key(piece.text) not in cache.held
+    assert engine.factors_key(sentence.text) not in cache.held
 
 
 @pytest.mark.parametrize("bias", [False, True])
@@ -247,6 +255,19 @@ def test_a_folder_written_before_the_router_had_a_choice_loads_unchanged(network
     path.write_text(json.dumps(config))
     loaded = load_hypernetwork(tiny_base("llama"), network).settings
     assert (loaded.router, loaded.evidence_units) == ("likelihood", 3)
+
+
+def test_a_folder_that_names_pieces_of_tokens_loads_if_it_uses_none_and_else_says_what_to_do(network: Path) -> None:
+    path = network / "config.json"
+    config = json.loads(path.read_text())
+    config["answers"]["evidence_tokens"] = None
+    path.write_text(json.dumps(config))
+    assert checkpoint.read_manifest(network).answers == ANSWERS
+
+    config["answers"]["evidence_tokens"] = 48
+    path.write_text(json.dumps(config))
+    with pytest.raises(CheckpointError, match=r'evidence_tokens is no more; set "router": "sentences"'):
+        checkpoint.read_manifest(network)
 
 
 def test_a_network_with_one_a_for_all_writes_the_joined_text(network: Path) -> None:

@@ -168,9 +168,10 @@ class PreparedPlume:
                 "mean_weight": math.fsum(t.weight for t in decoded.trace) / steps,
                 "mean_js": math.fsum(t.js for t in decoded.trace) / steps,
             }
-            first = units[0]
-            text = join_units([one.unit for one in units])
-            evidence = {"evidence": text, "evidence_from": first.unit.version, "score": first.score}
+            evidence: dict[str, Any] = {"evidence": "", "evidence_from": None, "score": None}
+            if units:
+                text = join_units([one.unit for one in units])
+                evidence = {"evidence": text, "evidence_from": units[0].unit.version, "score": units[0].score}
             answers.append(reply(decoded, {**evidence, **traced}))
         return answers
 
@@ -189,6 +190,8 @@ class PreparedPlume:
         framed = engine.base.chat.framed([{"role": "user", "content": question.question}])
         if self.method.streams == "global only":
             return engine.query(framed, self.global_adapter, None)
+        if not units:  # memory does not bear on the question
+            return engine.query(framed, None, None)
         evidence = engine.evidence([one.unit for one in units], framed, self.method.cache)
         whole = engine.query(framed, self.global_adapter, evidence)
         if self.method.streams == "fused" or whole.evidence_row is None:

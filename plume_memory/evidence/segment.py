@@ -65,6 +65,7 @@ def units_of(
     budget_tokens: int,
     count_tokens: CountTokens,
     first_position: int = 0,
+    single_sentences: bool = False,
 ) -> tuple[Unit, ...]:
     """Cut each transition into units, oldest first; `position` is the order over the whole history.
 
@@ -75,15 +76,26 @@ def units_of(
         budget_tokens: Longest unit, in tokens.
         count_tokens: Number of tokens of a text on its own.
         first_position: Position of the first unit; the number of units before it when a history is extended.
+        single_sentences: Cut every unit at its sentence ends too. Where nothing ends a sentence (a program, a list
+            of names) it stays whole.
     """
     units: list[Unit] = []
     for transition in transitions:
-        for span in segment(transition.text, budget_tokens=budget_tokens, count_tokens=count_tokens):
+        spans = segment(transition.text, budget_tokens=budget_tokens, count_tokens=count_tokens)
+        for span in _sentences_in(transition.text, spans) if single_sentences else spans:
             piece = transition.text[span.start : span.end]
             if not piece.isspace():
                 position = first_position + len(units)
                 units.append(Unit(position, transition.version, span.start, span.end, piece))
     return tuple(units)
+
+
+def _sentences_in(text: str, spans: Sequence[Span]) -> list[Span]:
+    return [
+        Span(span.start + start, span.start + end)
+        for span in spans
+        for start, end in sentence_spans(text[span.start : span.end])
+    ]
 
 
 def sentence_spans(text: str) -> list[Span]:

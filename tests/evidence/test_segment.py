@@ -139,3 +139,23 @@ def test_a_megabyte_is_counted_a_bounded_number_of_times(text):
     assert spans[-1].end == len(text)
     assert counted <= 5 * len(text)
     assert time.perf_counter() - start < 10
+
+
+def test_single_sentences_are_units_at_their_place_and_what_has_no_sentence_end_stays_whole():
+    told = (Transition(1, "One two. Three four!\n\nFive."), Transition(2, "def f(x):\n    return x + 1\n"))
+    units = units_of(told, budget_tokens=40, count_tokens=words, first_position=3, single_sentences=True)
+    assert [unit.text for unit in units] == ["One two. ", "Three four!\n\n", "Five.", told[1].text]
+    assert [unit.position for unit in units] == [3, 4, 5, 6]
+    assert all(told[unit.version - 1].text[unit.start : unit.end] == unit.text for unit in units)
+
+
+@settings(max_examples=100, deadline=None)
+@given(text=TEXTS, budget=st.integers(1, 40))
+def test_single_sentences_lose_no_word_and_respect_the_budget(text, budget):
+    told = (Transition(1, text),)
+    packed, single = (
+        units_of(told, budget_tokens=budget, count_tokens=words, single_sentences=single) for single in (False, True)
+    )
+    assert "".join("".join(unit.text.split()) for unit in single) == "".join(text.split())
+    assert len(single) >= len(packed)
+    assert all(text[unit.start : unit.end] == unit.text for unit in single)

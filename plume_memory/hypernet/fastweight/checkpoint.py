@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from safetensors import SafetensorError
 from safetensors import torch as safetensors
 from torch import Tensor
@@ -35,11 +35,21 @@ class AnswerSettings(BaseModel):
     delta: float = Field(default=0.4, ge=0)
     unit_tokens: int = Field(default=192, ge=8)
     evidence: Literal["lora", "kv"] = "lora"
-    router: Literal["lexical", "likelihood"] = "lexical"
+    router: Literal["lexical", "likelihood", "sentences"] = "lexical"
     evidence_units: int = Field(default=1, ge=1)
     global_windows: Literal["sum", "mean"] = "sum"
-    evidence_tokens: int | None = Field(default=None, ge=8)
+    relevance: float | None = None
     confidence: tuple[float, float] = (1.0, 0.0)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_pieces(cls, answers: Any) -> Any:
+        """Networks trained before 2026-11-22 name `evidence_tokens`, which the router `sentences` replaced."""
+        if not isinstance(answers, dict) or "evidence_tokens" not in answers:
+            return answers
+        if answers["evidence_tokens"] is not None:
+            raise ValueError('evidence_tokens is no more; set "router": "sentences" and remove it')
+        return {name: value for name, value in answers.items() if name != "evidence_tokens"}
 
 
 class FastWeightManifest(BaseModel):

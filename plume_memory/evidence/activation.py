@@ -1,0 +1,56 @@
+"""Chooses what of a history becomes the evidence of a question. Knows no model and no log.
+
+The paper's router picks one unit (route.py). Beyond the paper, each a setting of its own: the router `sentences`,
+several units as one evidence, and `relevance`, by which a question that the evidence hardly makes likelier than no
+text does is not about this memory: it gets no evidence, and the engine answers it without the global adapter too.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from plume_memory.config import MethodSettings
+from plume_memory.evidence.route import UnitIndex
+from plume_memory.records import ScoredUnit, join_units
+
+QuestionLikelihoods = Callable[[Sequence[str], str], Sequence[float]]
+"""(texts, question) -> mean log p of the question's tokens behind each text, in nats."""
+
+
+@dataclass(frozen=True, slots=True)
+class Activation:
+    """Routes a question to its evidence, by the settings."""
+
+    settings: MethodSettings
+    likelihoods: QuestionLikelihoods
+
+    def rank(self, index: UnitIndex, question: str, *, k: int) -> list[ScoredUnit]:
+        """Return up to `k` units in the order of activation, by the router of the settings.
+
+        Raises:
+            InvalidInput: the index is empty, k is below 1, or the question has half a character.
+        """
+        settings = self.settings
+        if settings.router == "lexical":
+            return index.rank(question, delta=settings.delta, k=k)
+
+        def read(texts: Sequence[str]) -> Sequence[float]:
+            return self.likelihoods(texts, question)
+
+        if settings.router == "likelihood":
+            return index.rerank(question, read, k=k)
+        return index.retold(question, read, k=k)
+
+    def activate(self, index: UnitIndex, question: str) -> list[ScoredUnit]:
+        """Return the evidence of a question, the first in rank first; none where memory does not bear on it.
+
+        Raises:
+            InvalidInput: the index is empty, or the question has half a character.
+        """
+        chosen = self.rank(index, question, k=self.settings.evidence_units)
+        return chosen if self._bears_on(chosen, question) else []
+
+    def _bears_on(self, chosen: Sequence[ScoredUnit], question: str) -> bool:
+        if self.settings.relevance is None or not question.strip():
+            return True
+        nothing, behind = self.likelihoods(["", join_units([one.unit for one in chosen])], question)
+        return behind - nothing >= self.settings.relevance
