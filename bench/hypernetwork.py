@@ -2,11 +2,12 @@
 
     python bench/hypernetwork.py [facts squad mini update damage long speed] [--hypernetwork DIR] [--contexts 500]
 
-ROUGE-L recall with stemming, greedy, 48 new tokens. `in_context` is the same model reading the same
-text in its prompt, with the best of three plain prompts; `swapped` answers with another text's
-adapter. Of invented facts, `exact` replies are the answer or a statement that ends with it, and
-`says` ones hold it as whole words. Data: $PLUME_DATA or ../shared/data; nothing of it is training
-data, but six SQuAD contexts share a long passage with some that are.
+ROUGE-L recall with stemming, greedy, 48 new tokens. `memory` is one adapter of the text alone, `product` what
+`memory.ask` says (routed, both streams), `in_context` the same model reading the same text in its prompt, with
+the best of three plain prompts; `swapped` answers with another text's adapter. Of invented facts, `exact`
+replies are the answer or a statement that ends with it, and `says` ones hold it as whole words. Data:
+$PLUME_DATA or ../shared/data; nothing of it is training data, but six SQuAD contexts share a long passage
+with some that are.
 """
 
 import argparse
@@ -80,14 +81,22 @@ class Bench:
         self.base = self.engine.base
 
     def adapters(self, texts: Sequence[str]) -> list[LoraFactors]:
-        """One adapter per text: the sum over its evidence units, as the engine writes a history."""
+        """One adapter per text: the sum over its windows, as the engine writes a history."""
         parameterizer = self.engine.parameterizer
         assert parameterizer is not None, "a hypernetwork was loaded"
-        made = []
-        for text in texts:
-            units = [unit.text for unit in self.engine.units([Transition(1, text)])]
-            made.append(weighted_sum([(1.0, f) for f in parameterizer.parameterize(units)]))
-        return made
+        windows = [self.engine.windows([Transition(1, text)]) for text in texts]
+        return [weighted_sum([(1.0, f) for f in parameterizer.parameterize(own)]) for own in windows]
+
+    def through_product(self, texts: Sequence[str], asked: Sequence[Sequence[str]]) -> list[str]:
+        """Answers of a memory that was told one text, as an application asks it: routed, both streams."""
+        outputs = []
+        with tempfile.TemporaryDirectory() as folder:
+            for number, (text, questions) in enumerate(zip(texts, asked, strict=True)):
+                url = f"sqlite:///{folder}/bench.db"
+                with ParametricMemory.open(f"text-{number}", url=url, engine=self.engine) as memory:
+                    memory.update(text)
+                    outputs += [answer.text for answer in memory.ask_many(questions, max_new_tokens=48)]
+        return outputs
 
     def whole(self, texts: Sequence[str]) -> list[LoraFactors]:
         """One adapter per text, written as one text."""
@@ -110,7 +119,7 @@ class Bench:
         return Row(tuple(self.base.chat.prompt_ids(prompt)), factors)
 
     def static(self, name: str, texts: list[str], asked: list[list[tuple[str, list[str]]]]) -> dict[str, Any]:
-        """Recall from the weights, in context, with swapped adapters, and by guessing."""
+        """Recall from one adapter, through the product, in context, with swapped adapters, and by guessing."""
         flat = [(i, q, refs) for i, own in enumerate(asked) for q, refs in own]
         factors = self.adapters(texts)
         ways = {
@@ -120,9 +129,10 @@ class Bench:
         }
         for n, prompt in enumerate(PROMPTS):
             ways[f"in_context_{n}"] = [Query(self.row(prompt.format(text=texts[i], question=q))) for i, q, _ in flat]
+        answered = {way: self.ask(queries) for way, queries in ways.items()}
+        answered["product"] = self.through_product(texts, [[q for q, _ in own] for own in asked])
         scores = {}
-        for way, queries in ways.items():
-            outputs = self.ask(queries)
+        for way, outputs in answered.items():
             scores[way] = mean([recall(o, refs) for o, (_, _, refs) in zip(outputs, flat, strict=True)])
         best = max(scores[f"in_context_{n}"] for n in range(len(PROMPTS)))
         counts = {"texts": len(texts), "questions": len(flat)}
@@ -146,9 +156,12 @@ class Bench:
                 ways[f"in_context_{n}"] = [
                     Query(self.row(prompt.format(text=samples[i].text, question=a.question))) for i, a in flat
                 ]
+            answered = {way: self.ask(queries) for way, queries in ways.items()}
+            asked = [[ask.question for ask in s.asks] for s in samples]
+            answered["product"] = self.through_product([s.text for s in samples], asked)
             shares: dict[str, float] = {}
-            for way, queries in ways.items():
-                told = list(zip(self.ask(queries), (a.answer for _, a in flat), strict=True))
+            for way, outputs in answered.items():
+                told = list(zip(outputs, (a.answer for _, a in flat), strict=True))
                 shares[f"{way}_exact"] = mean([float(_ends(output, answer)) for output, answer in told])
                 shares[f"{way}_says"] = mean([float(holds(output, answer)) for output, answer in told])
             say({"what": f"facts_{count}", "texts": len(samples), "questions": len(flat), **shares})
@@ -204,7 +217,8 @@ class Bench:
 
     def damage(self) -> None:
         """Perplexity of SQuAD prose and answers to general questions, with a mini_squad adapter and without."""
-        factors = self.adapters([r["context_old"] for r in self.mini_records()])
+        texts = [r["context_old"] for r in self.mini_records()]
+        factors = self.adapters(texts)
         prose = [r["context"] for r in random.Random("bench:damage").sample(self._squad(), len(factors))]
         ratios = [self._perplexity(t, own) / self._perplexity(t, None) for t, own in zip(prose, factors, strict=True)]
         bare = self.ask([Query(self.row(q)) for q in GENERAL])
@@ -214,6 +228,8 @@ class Bench:
             same += [float(o == b) for o, b in zip(outputs, bare, strict=True)]
             recalls += [recall(o, [b]) for o, b in zip(outputs, bare, strict=True)]
         kept = {"general_unchanged": mean(same), "general_recall_of_bare": mean(recalls)}
+        asked = self.through_product(texts[:6], [GENERAL] * 6)
+        kept["general_unchanged_product"] = mean([float(o == b) for o, b in zip(asked, bare * 6, strict=True)])
         say({"what": "damage", "perplexity_ratio": mean(ratios), **kept, "asked": len(same)})
 
     def long(self) -> None:
