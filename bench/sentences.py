@@ -1,14 +1,17 @@
 """Which sentence of an update holds the answer, by rankers that need no training, and what evidence of so many gives.
 
-    python bench/sentences.py [--dataset mini-squad] [--records 36] [--hypernetwork shipped] [--only hits|answers]
+    python bench/sentences.py [--dataset mini-squad] [--records 36] [--only hits|evidence|answers] [--steps 10 (chains)]
 
 Candidates are the sentences of C_update; a hit says the current answer. `question` is log p(question | sentence) per
 token (UPR, model/likelihood.py), `asked to` the same behind an instruction to write a question, `answer` is
 log p(sentence | question) − log p(sentence | any request) per token of the question: both directions estimate the
 same mutual information. `lexical` is the router's own score. One JSON line per ranker, and one per sum of them.
 
+Then, over the whole history, what evidence the routers choose: share of questions whose evidence holds the current
+answer, of those that the update changed whose evidence holds the replaced one and not the current, and its words.
+
 Then the ROUGE-L recall of answers from the evidence adapter alone (48 new tokens): of the first 1, 2, 3 sentences by
-question + lexical, written as one text; of the pieces that the network's settings activate; of the gold evidence.
+question + lexical, written as one text; of what the network's settings activate; of the gold evidence.
 """
 
 import argparse
@@ -18,10 +21,11 @@ from dataclasses import dataclass
 
 import torch
 
-from eval.datasets.muse import load
+from eval.datasets.muse import CONTINUAL_STEPS, load
 from eval.methods.decoding import Answerer
 from eval.metrics.overlap import overlap, says
 from eval.records import MuseQuestion, MuseTransition
+from plume_memory.config import MethodSettings
 from plume_memory.engine import Engine
 from plume_memory.evidence.route import UnitIndex
 from plume_memory.evidence.segment import sentence_spans
@@ -107,6 +111,34 @@ def hits(base: BaseModel, transitions: Sequence[MuseTransition]) -> None:
         print(json.dumps({"ranker": " + ".join(names), "questions": len(found), **shares}), flush=True)
 
 
+ROUTERS = {
+    "lexical, unit of 192 tokens": MethodSettings(delta=0.4, unit_tokens=192),
+    "likelihood, 3 units of 48 tokens": MethodSettings(router="likelihood", unit_tokens=48, evidence_units=3),
+    **{f"sentences, {k}": MethodSettings(router="sentences", unit_tokens=192, evidence_units=k) for k in (1, 2, 3, 4)},
+}
+
+
+def evidence(engine: Engine, transitions: Sequence[MuseTransition]) -> None:
+    """Print what each router's evidence holds."""
+    for name, settings in ROUTERS.items():
+        routing = Engine(engine.base, engine.parameterizer, settings)
+        current: list[float] = []
+        stale: list[float] = []
+        words: list[float] = []
+        for transition in transitions:
+            told = tuple(Transition(number, text) for number, text in enumerate(transition.texts, start=1))
+            index = UnitIndex(routing.units(told))
+            for q in transition.questions:
+                text = join_units([one.unit for one in routing.activate(index, q.question)])
+                current.append(says(text, q.answers))
+                words.append(len(text.split()))
+                if q.affected:
+                    stale.append(says(text, q.old_answers) and not current[-1])
+        found = {"current": current, "stale": stale, "words": words}
+        shares = {what: round(sum(values) / max(1, len(values)), 3) for what, values in found.items()}
+        print(json.dumps({"router": name, "questions": len(current), **shares}), flush=True)
+
+
 def evidence_of(engine: Engine, transition: MuseTransition, q: MuseQuestion) -> dict[str, str]:
     """The texts to write for one question, by way."""
     sentences = sentences_of(transition)
@@ -141,13 +173,16 @@ def main() -> None:
     parser.add_argument("--dataset", default="mini-squad")
     parser.add_argument("--records", type=int, default=36)
     parser.add_argument("--hypernetwork", default="shipped")
-    parser.add_argument("--only", choices=("hits", "answers"))
+    parser.add_argument("--only", choices=("hits", "evidence", "answers"))
+    parser.add_argument("--steps", type=int, nargs="*", default=CONTINUAL_STEPS, help="of chains")
     given = parser.parse_args()
     engine = Engine.load("smollm2-135m", hypernetwork=given.hypernetwork)
-    transitions = load(given.dataset, limit=given.records)
-    if given.only != "answers":
+    transitions = load(given.dataset, limit=given.records, steps=tuple(given.steps))
+    if given.only in (None, "hits"):
         hits(engine.base, transitions)
-    if given.only != "hits":
+    if given.only in (None, "evidence"):
+        evidence(engine, transitions)
+    if given.only in (None, "answers"):
         answers(engine, transitions)
 
 
