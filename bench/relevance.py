@@ -1,0 +1,108 @@
+"""Which questions a memory bears on: the gain in likelihood by the evidence, and the threshold `relevance` on it.
+
+    python bench/relevance.py [--hypernetwork shipped] [--seed 0]
+
+Memories of bundled records, chains after five updates, invented facts and two short notes are asked their own
+questions and general ones (none of them among those that bench/hypernetwork.py counts damage on). Gain is log
+p(question | evidence) − log p(question | no text), in nats a token, under the bare base model: what `relevance` is
+compared with (evidence/activation.py). One JSON line per kind of memory with the gain's quantiles, then one per
+threshold: the share of own questions that would lose memory, and of general ones that would keep it.
+"""
+
+import argparse
+import json
+import random
+from collections import defaultdict
+from collections.abc import Sequence
+
+from eval.datasets.muse import load
+from plume_memory.engine import Engine
+from plume_memory.evidence.route import UnitIndex
+from plume_memory.model.likelihood import question_likelihoods
+from plume_memory.records import Transition, join_units
+from plume_memory.training.facts import FactSource
+
+GENERAL = (
+    "Who discovered penicillin?",
+    "What is the chemical symbol for gold?",
+    "Write a haiku about autumn.",
+    "How do I boil an egg?",
+    "Translate 'good morning' to Spanish.",
+    "What is the tallest mountain in the world?",
+    "Explain photosynthesis in one sentence.",
+    "What year did World War II end?",
+    "What is 12 times 8?",
+    "Who wrote Pride and Prejudice?",
+    "How many continents are there?",
+    "What is the speed of light?",
+    "Give me a synonym for happy.",
+    "What is the currency of Japan?",
+    "Summarize the plot of Hamlet.",
+    "What causes rain?",
+    "Who is the president of France?",
+    "Tell me a joke.",
+    "What is Python used for?",
+    "List three kinds of pasta.",
+    "How far is the moon from the earth?",
+    "What is a prime number?",
+    "When was the Eiffel Tower built?",
+    "Hello, how are you?",
+    "Thanks!",
+    "Can you help me write an email to my boss?",
+    "What does HTTP stand for?",
+    "Which gas do plants absorb?",
+)
+RECORDS = {"mini-squad": 8, "mini-ropes": 5, "mini-multihop": 6, "mini-math": 4, "mini-code": 4, "muse-chains": 3}
+NOTES = ("Alice lives in Bern.", "Alice moved to Zurich.")
+ABOUT_NOTES = ("Where does Alice live?", "Where does she live now?", "What do you know about Alice?")
+
+
+def memories(chance: random.Random) -> list[tuple[str, Sequence[str], Sequence[str]]]:
+    """(kind, texts, own questions) of every memory."""
+    found: list[tuple[str, Sequence[str], Sequence[str]]] = [("notes", NOTES, ABOUT_NOTES)]
+    for name, records in RECORDS.items():
+        for transition in load(name, limit=records, steps=(5,)):
+            found.append((name, transition.texts, [q.question for q in transition.questions[:4]]))
+    source = FactSource("facts", smallest=4)
+    for sample in (source.draw(chance, largest=4, update=False) for _ in range(8)):
+        found.append(("facts", [sample.text], [ask.question for ask in sample.asks]))
+    return found
+
+
+def gain(engine: Engine, index: UnitIndex, question: str) -> float:
+    """How much likelier the evidence makes the question."""
+    evidence = join_units([one.unit for one in engine.activate(index, question)])
+    nothing, behind = question_likelihoods(engine.base, ["", evidence], question)
+    return behind - nothing
+
+
+def main() -> None:
+    """Measure gains, then thresholds."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--hypernetwork", default="shipped", help="its settings choose the evidence")
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    loaded = Engine.load("smollm2-135m", hypernetwork=given.hypernetwork)
+    engine = Engine(loaded.base, loaded.parameterizer, loaded.settings.model_copy(update={"relevance": None}))
+    chance = random.Random(f"bench:relevance:{given.seed}")
+    gains: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for kind, texts, own in memories(chance):
+        index = UnitIndex(engine.units([Transition(number, text) for number, text in enumerate(texts, start=1)]))
+        for asked, questions in (("own", own), ("general", chance.sample(GENERAL, 3))):
+            gains[kind, asked] += [gain(engine, index, question) for question in questions]
+    for (kind, asked), values in sorted(gains.items()):
+        ordered = sorted(values)
+        quantiles = {f"q{100 * q:.0f}": round(ordered[int(q * (len(ordered) - 1))], 2) for q in (0, 0.05, 0.5, 0.95, 1)}
+        print(json.dumps({"memory": kind, "asked": asked, "questions": len(values), **quantiles}), flush=True)
+    every = {
+        asked: [g for (_, own), some in gains.items() if own == asked for g in some] for asked in ("own", "general")
+    }
+    for threshold in (0.2, 0.3, 0.4, 0.5, 0.6):
+        lost = sum(g < threshold for g in every["own"]) / len(every["own"])
+        kept = sum(g >= threshold for g in every["general"]) / len(every["general"])
+        row = {"relevance": threshold, "own_without_memory": round(lost, 3), "general_with_memory": round(kept, 3)}
+        print(json.dumps(row), flush=True)
+
+
+if __name__ == "__main__":
+    main()
