@@ -247,7 +247,8 @@ class UnitIndex:
         """Return up to `k` units by falling r(q, i), each in the place of what it retells.
 
         At most `RETOLD_SHORTLIST` texts are read. Candidates have r within `MARGIN_NATS` of the best, or stand in for
-        a unit that has; units that are retold by another of the shortlist come last in it. Else as `rerank`.
+        a unit that has. A unit that another of the shortlist retells is left out, however few remain: it must not be
+        evidence beside its retelling. Else as `rerank`.
 
         Args:
             query: What is asked.
@@ -263,7 +264,7 @@ class UnitIndex:
         newest = _retellings([self[int(i)] for i in read.shortlist], read.r)
         falling = _falling(read.r, np.arange(len(read.r))).tolist()
         within = [newest[i] for i in falling if read.r[i] >= read.r.max() - MARGIN_NATS]
-        order = list(dict.fromkeys([*within, *(newest[i] for i in falling), *falling]))
+        order = list(dict.fromkeys([*within, *(newest[i] for i in falling)]))
         return self._ranked(read, order[:k], len(set(within)), k)
 
     def _read(self, query: str, likelihoods: Likelihoods, most: int) -> "_Read":

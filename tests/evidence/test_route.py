@@ -216,7 +216,7 @@ def order(index: UnitIndex, log_p: list[float]) -> list[tuple[int, bool]]:
 
 def test_a_retelling_takes_the_place_of_what_it_retells_though_it_is_less_likely():
     index = told("Alice lives in a flat in Bern.", "Bob has a boat.", "Alice now lives in a flat in Zurich.")
-    assert order(index, [-1.0, -4.0, -2.0]) == [(2, True), (1, False), (0, False)]
+    assert order(index, [-1.0, -4.0, -2.0]) == [(2, True), (1, False)]
 
 
 def test_one_that_shares_too_little_or_is_too_unlikely_or_is_of_the_same_text_takes_no_place():
@@ -230,10 +230,10 @@ def test_one_that_shares_too_little_or_is_too_unlikely_or_is_of_the_same_text_ta
 
 def test_of_three_tellings_the_last_stands_for_all():
     index = told(*(f"Alice lives in a small flat in {city}." for city in ("Bern", "Zug", "Olten")))
-    assert order(index, [-1.0, -1.9, -2.8]) == [(2, True), (0, False), (1, False)]
+    assert order(index, [-1.0, -1.9, -2.8]) == [(2, True)]
 
 
-def test_candidates_lie_within_the_margin_and_every_unit_is_listed_once():
+def test_candidates_lie_within_the_margin_and_what_nothing_retells_is_listed_once():
     index = told("red lamp", "blue boat", "green moon", "old fish")
     assert order(index, [-2.0, -1.0, -1.1, -3.0]) == [(1, True), (2, True), (0, False), (3, False)]
     assert order(index, [-2.0, -1.0, -1.4, -3.0]) == [(1, True), (2, False), (0, False), (3, False)]
