@@ -75,9 +75,11 @@ def mean(values: Sequence[float]) -> float:
 class Bench:
     """One engine, asked in several ways."""
 
-    def __init__(self, hypernetwork: str, data: Path, contexts: int, records: int | None = None) -> None:
-        self.engine = Engine.load("smollm2-135m", hypernetwork=hypernetwork)
-        self.data, self.contexts, self.records = data, contexts, records
+    def __init__(self, given: argparse.Namespace, data: Path) -> None:
+        self.engine = Engine.load("smollm2-135m", hypernetwork=given.hypernetwork)
+        self.data, self.contexts, self.records = data, given.contexts, given.records
+        self.counts: list[int] = given.facts
+        self.prompts = () if given.without_context else PROMPTS
         self.base = self.engine.base
 
     def adapters(self, texts: Sequence[str]) -> list[LoraFactors]:
@@ -127,22 +129,24 @@ class Bench:
             "swapped": [Query(self.row(q, factors[(i + 1) % len(texts)])) for i, q, _ in flat],
             "guessing": [Query(self.row(q)) for _, q, _ in flat],
         }
-        for n, prompt in enumerate(PROMPTS):
+        for n, prompt in enumerate(self.prompts):
             ways[f"in_context_{n}"] = [Query(self.row(prompt.format(text=texts[i], question=q))) for i, q, _ in flat]
         answered = {way: self.ask(queries) for way, queries in ways.items()}
         answered["product"] = self.through_product(texts, [[q for q, _ in own] for own in asked])
         scores = {}
         for way, outputs in answered.items():
             scores[way] = mean([recall(o, refs) for o, (_, _, refs) in zip(outputs, flat, strict=True)])
-        best = max(scores[f"in_context_{n}"] for n in range(len(PROMPTS)))
         counts = {"texts": len(texts), "questions": len(flat)}
+        if not self.prompts:
+            return {"what": name, **counts, **scores}
+        best = max(scores[f"in_context_{n}"] for n in range(len(self.prompts)))
         return {"what": name, **counts, **scores, "ratio": round(scores["memory"] / best, 3)}
 
     # --- the targets ------------------------------------------------------------------------------
 
     def facts(self) -> None:
         """Exactly right answers on unseen generated texts."""
-        for count in (1, 4, 8, 20):
+        for count in self.counts:
             chance = random.Random(f"bench:{count}")
             source = FactSource("facts", smallest=count)
             samples = [source.draw(chance, largest=count, update=False) for _ in range(max(6, 96 // count))]
@@ -152,7 +156,7 @@ class Bench:
                 "memory": [Query(self.row(a.question, factors[i])) for i, a in flat],
                 "swapped": [Query(self.row(a.question, factors[(i + 1) % len(samples)])) for i, a in flat],
             }
-            for n, prompt in enumerate(PROMPTS):
+            for n, prompt in enumerate(self.prompts):
                 ways[f"in_context_{n}"] = [
                     Query(self.row(prompt.format(text=samples[i].text, question=a.question))) for i, a in flat
                 ]
@@ -200,7 +204,7 @@ class Bench:
         joined = {r["id"]: join_transitions([r["context_old"], r["context_update"]]) for r in records}
         full = dict(zip(joined, self.whole(list(joined.values())), strict=True))
         outputs["d2l"] = self.ask([Query(self.row(qa["question"], full[r["id"]])) for r, qa in asked])
-        for n, prompt in enumerate(PROMPTS):
+        for n, prompt in enumerate(self.prompts):
             queries = [Query(self.row(prompt.format(text=joined[r["id"]], question=qa["question"]))) for r, qa in asked]
             outputs[f"in_context_{n}"] = self.ask(queries)
         for way, texts in outputs.items():
@@ -318,9 +322,13 @@ def main() -> None:
     parser.add_argument("--hypernetwork", default="auto")
     parser.add_argument("--contexts", type=int, default=500)
     parser.add_argument("--records", type=int, help="of mini_squad: the first so many; all by default")
+    parser.add_argument("--facts", type=int, nargs="*", default=[1, 4, 8, 20], help="facts per invented text")
+    parser.add_argument(
+        "--without-context", action="store_true", help="leave out the prompts, which no network changes"
+    )
     given = parser.parse_args()
     data = Path(os.environ.get("PLUME_DATA", "../shared/data"))
-    bench = Bench(given.hypernetwork, data, given.contexts, given.records)
+    bench = Bench(given, data)
     for what in given.what:
         getattr(bench, what)()
 
