@@ -62,6 +62,13 @@ class MethodSettings(BaseModel):
         "below it memory does not bear on the question, which is answered without either adapter. None: memory is "
         "always used, as in the paper. Never used in reproduction rows.",
     )
+    alone_margin: float | None = Field(
+        default=None,
+        ge=0,
+        description="Each of several activated units also answers alone; of its answers and that of all together the "
+        "surest is given, one alone only if it is surer than the joint one by this many nats a token "
+        "(model/rivals.py). None: only the joint evidence answers. Never used in reproduction rows.",
+    )
     confidence: tuple[float, float] = Field(
         default=(1.0, 0.0),
         description="Slope and offset on the log-odds of `Answer.confidence` (Platt 1999), fitted for a network by "
@@ -82,6 +89,7 @@ _ADDED = {
     "evidence_units": 1,
     "global_windows": "sum",
     "relevance": None,
+    "alone_margin": None,
     "confidence": (1.0, 0.0),
 }
 """Options that came later, with the value that changes nothing. It stays when a default changes."""

@@ -36,6 +36,7 @@ from plume_memory.model.hub import HubCheckpoint, named_source
 from plume_memory.model.likelihood import question_likelihoods
 from plume_memory.model.prefix import KVPrefix, compile_prefix
 from plume_memory.model.prompt import Framed
+from plume_memory.model.rivals import Contest
 from plume_memory.model.streams import Row
 from plume_memory.records import History, ScoredUnit, Transition, Unit, join_transitions, join_units
 
@@ -48,7 +49,7 @@ RECENT = 64
 """Adapters and prefixes kept in this process, beside the artifacts."""
 
 _JOINED = "joined:"
-"""Marks what several units together became: it is kept in this process only (`Engine.evidence`)."""
+"""Marks what several units together, or one sentence, became: kept in this process only (`Engine.evidence`)."""
 
 DISTILLED_SETTINGS = MethodSettings(alpha=0.5, beta=0.5, lambda_max=10.0, tau=0.05, delta=0.4, unit_tokens=192)
 """Defaults for a model without a hypernetwork, where every unit is an adapter trained alone at full strength.
@@ -270,7 +271,8 @@ class Engine:
         Several units are written as one text, in temporal order (`join_units`), except by a parameterizer
         that trains on each text: there their own factors, which the global adapter needs anyway, are added
         at weight 1/k. What a joined text became stays in this process: no unit bears its name, so `discard`
-        could not find it among the artifacts once a text of it is forgotten.
+        could not find it among the artifacts once a text of it is forgotten. So does what a single sentence became:
+        it is sooner written again than read, and would fill the artifacts with as many adapters as sentences.
 
         Args:
             units: one, or several in any order.
@@ -323,7 +325,7 @@ class Engine:
         """H of units without the bias block."""
         parameterizer = self.parameterizer
         assert parameterizer is not None, "the constructor refuses evidence='lora' without a parameterizer"
-        if len(units) == 1:
+        if len(units) == 1 and self.settings.router != "sentences":
             return self.factors(units[0].text, cache)
         if parameterizer.additive and parameterizer.shared_a is None:
             ordered = sorted(units, key=lambda unit: (unit.position, unit.start))
@@ -412,6 +414,34 @@ class Engine:
         if isinstance(evidence, KVPrefix):
             return Query(first, Row(tuple(framed.continuation_ids()), prefix=evidence))
         return Query(first, Row(prompt, evidence))
+
+    def sides(self, routed: Sequence[ScoredUnit]) -> list[list[ScoredUnit]]:
+        """Return the evidences that may answer a question, the favourite first; see `Activation.sides`."""
+        return self._activation.sides(routed)
+
+    def contest(
+        self,
+        framed: Framed,
+        global_adapter: LoraFactors | None,
+        sides: Sequence[Sequence[ScoredUnit]],
+        cache: Cache,
+    ) -> Contest:
+        """What answers one question: a rival for each of its `sides`.
+
+        Args:
+            framed: the conversation.
+            global_adapter: ΔW_g; takes no part in a side without units.
+            sides: what each rival takes its evidence from.
+            cache: see `evidence`.
+        """
+        rivals = []
+        for side in sides:
+            if side:
+                evidence = self.evidence([one.unit for one in side], framed, cache)
+                rivals.append(self.query(framed, global_adapter, evidence))
+            else:
+                rivals.append(self.query(framed, None, None))
+        return Contest(tuple(rivals), self.settings.alone_margin or 0.0)
 
     def decode_settings(
         self,

@@ -16,14 +16,15 @@ from plume_memory.errors import InvalidInput
 from plume_memory.evidence.route import UnitIndex
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.lora.files import export_peft, save_factors
-from plume_memory.model.decode import Decoded, DecodeSettings, Query, collect
+from plume_memory.model.decode import Decoded, DecodeSettings, Query, Step, collect
 from plume_memory.model.grammar import Grammar
 from plume_memory.model.hub import named_source
 from plume_memory.model.prompt import Message
+from plume_memory.model.rivals import Contest, decode_contests, stream_contest
 from plume_memory.records import Answer, History, ScoredUnit
 
 BATCH = 16
-"""Questions decoded at once: every row of a batch holds a copy of its adapter."""
+"""Queries decoded at once: every row of a batch holds a copy of its adapter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,16 +177,21 @@ class Snapshot:
         grammar: Grammar | None = None,
         tools: Sequence[Mapping[str, Any]] | None = None,
     ) -> Generator[AnswerChunk, None, None]:
-        """Answer piece by piece; the last chunk carries the whole `Answer`. See `ask`."""
+        """Answer piece by piece; the last chunk carries the whole `Answer`. See `ask`.
+
+        Where units also answer alone (`MethodSettings.alone_margin`), the first piece comes when the trial that
+        chooses between them is over: after as many steps as a short answer has tokens.
+        """
         settings = self._settings(max_new_tokens, min_new_tokens, stop, top_candidates, grammar)
-        query, routed = self._query(question, tools)
-        steps = []
-        with closing(self._engine.decoder.stream([query], settings)) as decoding:
-            for step in decoding:
+        contest, sides = self._contest(question, tools)
+        steps: list[Step] = []
+        rival = 0
+        with closing(stream_contest(self._engine.decoder, contest, settings)) as decoding:
+            for rival, step in decoding:
                 steps.append(step)
                 if step.finish_reason is None and step.text:
                     yield AnswerChunk(step.text)
-        yield AnswerChunk(steps[-1].text, self._answer(collect(query, steps), routed))
+        yield AnswerChunk(steps[-1].text, self._answer(collect(contest.rivals[rival], steps), sides[rival]))
 
     def export_adapter(self, directory: str | Path, *, format: Literal["peft", "safetensors"] = "peft") -> Path:
         """Write the global adapter for other programs.
@@ -227,25 +233,25 @@ class Snapshot:
         settings: DecodeSettings,
         tools: Sequence[Mapping[str, Any]] | None,
     ) -> list[Answer]:
-        prepared = [self._query(question, tools) for question in questions]
-        answers = []
-        for at in range(0, len(prepared), BATCH):
-            some = prepared[at : at + BATCH]
-            decoded = self._engine.decoder.decode([query for query, _ in some], settings)
-            answers += [self._answer(own, routed) for own, (_, routed) in zip(decoded, some, strict=True)]
-        return answers
+        prepared = [self._contest(question, tools) for question in questions]
+        won = decode_contests(self._in_batches, [contest for contest, _ in prepared], settings)
+        return [self._answer(own.decoded, sides[own.rival]) for own, (_, sides) in zip(won, prepared, strict=True)]
 
-    def _query(
+    def _in_batches(self, queries: Sequence[Query], settings: DecodeSettings) -> list[Decoded]:
+        decoder = self._engine.decoder
+        batches = (queries[at : at + BATCH] for at in range(0, len(queries), BATCH))
+        return [decoded for batch in batches for decoded in decoder.decode(batch, settings)]
+
+    def _contest(
         self, question: str | Sequence[Message], tools: Sequence[Mapping[str, Any]] | None
-    ) -> tuple[Query, list[ScoredUnit]]:
-        """The rows of one question, and the units it activates in the router's order."""
+    ) -> tuple[Contest, list[list[ScoredUnit]]]:
+        """The rivals of one question, and the units each takes its evidence from, in the router's order."""
         messages = _turns(question)
         framed = self._engine.base.chat.framed(messages, tools)
-        routed = self._engine.activate(self._index, _asked(messages)) if len(self._index) else []
-        if not routed:  # an empty memory, or one that does not bear on the question
-            return self._engine.query(framed, None, None), routed
-        evidence = self._engine.evidence([one.unit for one in routed], framed, self._cache)
-        return self._engine.query(framed, self.global_adapter, evidence), routed
+        sides = self._engine.sides(self._engine.activate(self._index, _asked(messages)) if len(self._index) else [])
+        # an empty memory, or one that does not bear on the question, needs no global adapter
+        global_adapter = self.global_adapter if sides[0] else None
+        return self._engine.contest(framed, global_adapter, sides, self._cache), sides
 
     def _settings(
         self,

@@ -8,6 +8,7 @@ from eval.records import MuseQuestion, MuseTransition
 from eval.report.view import Line, LineFigure, Table, View
 from plume_memory.errors import InvalidInput
 from plume_memory.model.decode import DecodeSettings
+from plume_memory.model.rivals import decode_contests
 from plume_memory.records import Candidate, ScoredUnit, TokenTrace
 
 SHOWN = 5
@@ -50,7 +51,8 @@ def explain(method: Plume, transition: MuseTransition, question: MuseQuestion) -
     settings = DecodeSettings(
         max_new_tokens=asked.max_new_tokens, lambda_max=asked.lambda_max, tau=asked.tau, top_candidates=SHOWN
     )
-    decoded = method.engine.decoder.decode([prepared.query(question, prepared.route(question))], settings)[0]
+    contest = prepared.contest(question, method.engine.sides(prepared.route(question)))
+    decoded = decode_contests(method.engine.decoder.decode, [contest], settings)[0].decoded
     return Case(transition, question, tuple(units), decoded.text, decoded.trace)
 
 

@@ -4,12 +4,13 @@ It knows nothing of methods: a method brings queries (prompts with their adapter
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from eval.methods.protocol import Reply
 from plume_memory.errors import InvalidInput
 from plume_memory.model.decode import Decoded, DecodeSettings, FusedDecoder, Query
+from plume_memory.model.rivals import Contest, Won, decode_contests
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,12 @@ class Answerer:
             decoded = self.decoder.decode([queries[i] for i in members], self.settings)
             answers.update(zip(members, decoded, strict=True))
         return [answers[i] for i in range(len(queries))]
+
+    def answer_contests(self, contests: Sequence[Contest]) -> list[Won]:
+        """Decode contests and return what won each, in the order given; a query of a rival counts as one of the batch."""
+        return decode_contests(
+            lambda queries, settings: replace(self, settings=settings).answer(queries), contests, self.settings
+        )
 
 
 def reply(decoded: Decoded, detail: Mapping[str, Any] | None = None) -> Reply:

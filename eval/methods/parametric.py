@@ -19,6 +19,7 @@ from plume_memory.evidence.route import UnitIndex
 from plume_memory.lora.algebra import compose_global, frobenius_norm, scaled, weighted_sum
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.model.decode import Query
+from plume_memory.model.rivals import Contest
 from plume_memory.model.streams import Row
 from plume_memory.records import History, ScoredUnit, Transition, join_transitions, join_units
 
@@ -160,9 +161,11 @@ class PreparedPlume:
     def answer(self, questions: Sequence[MuseQuestion]) -> list[Reply]:
         """Route, attach the evidence, decode both streams."""
         routed = [self.route(question) for question in questions]
-        queries = [self.query(question, units) for question, units in zip(questions, routed, strict=True)]
+        sides = [self.method.engine.sides(units) for units in routed]
+        contests = [self.contest(question, own) for question, own in zip(questions, sides, strict=True)]
         answers = []
-        for decoded, units in zip(self.method.answerer.answer(queries), routed, strict=True):
+        for won, own in zip(self.method.answerer.answer_contests(contests), sides, strict=True):
+            decoded, units = won.decoded, own[won.rival]
             steps = len(decoded.trace)
             traced = {
                 "mean_weight": math.fsum(t.weight for t in decoded.trace) / steps,
@@ -184,8 +187,14 @@ class PreparedPlume:
         gold = max(self.index, key=lambda unit: (_shared(unit.text, question.gold_evidence), unit.position))
         return [ScoredUnit(gold, 0.0, True)]
 
+    def contest(self, question: MuseQuestion, sides: Sequence[Sequence[ScoredUnit]]) -> Contest:
+        """A rival for each evidence that may answer."""
+        if self.method.streams == "global only":
+            sides = sides[:1]
+        return Contest(tuple(self.query(question, side) for side in sides), self.method.engine.settings.alone_margin or 0.0)
+
     def query(self, question: MuseQuestion, units: Sequence[ScoredUnit]) -> Query:
-        """The rows of one question."""
+        """The rows of one question by one evidence."""
         engine = self.method.engine
         framed = engine.base.chat.framed([{"role": "user", "content": question.question}])
         if self.method.streams == "global only":

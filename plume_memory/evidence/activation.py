@@ -1,7 +1,7 @@
 """Chooses what of a history becomes the evidence of a question. Knows no model and no log.
 
 The paper's router picks one unit (route.py). Beyond the paper, each a setting of its own: the router `sentences`,
-several units as one evidence, and `relevance`, by which a question that the evidence hardly makes likelier than no
+several units as one evidence, each of them answering alone too, and `relevance`, by which a question that the evidence hardly makes likelier than no
 text does is not about this memory: it gets no evidence, and the engine answers it without the global adapter too.
 """
 
@@ -48,6 +48,16 @@ class Activation:
         """
         chosen = self.rank(index, question, k=self.settings.evidence_units)
         return chosen if self._bears_on(chosen, question) else []
+
+    def sides(self, routed: Sequence[ScoredUnit]) -> list[list[ScoredUnit]]:
+        """Return the evidences that may answer: all activated units together, then each alone if it is to answer too.
+
+        Without activated units the only side is empty.
+        """
+        together = [list(routed)]
+        if self.settings.alone_margin is None or len(routed) < 2:
+            return together
+        return together + [[one] for one in routed]
 
     def _bears_on(self, chosen: Sequence[ScoredUnit], question: str) -> bool:
         if self.settings.relevance is None or not question.strip():

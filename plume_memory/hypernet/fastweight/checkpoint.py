@@ -39,6 +39,7 @@ class AnswerSettings(BaseModel):
     evidence_units: int = Field(default=1, ge=1)
     global_windows: Literal["sum", "mean"] = "sum"
     relevance: float | None = None
+    alone_margin: float | None = Field(default=None, ge=0)
     confidence: tuple[float, float] = (1.0, 0.0)
 
     @model_validator(mode="before")

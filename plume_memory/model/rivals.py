@@ -1,0 +1,104 @@
+"""One question, several evidences: each has an answer, the surest one is given. Knows no unit and no memory.
+
+Evidence that joins several texts holds the answer more often; evidence of the right text alone is answered from
+more often. Which text is right is not known before, but what is said from it is surer, token by token:
+
+    sureness of an answer = (1/T) Σ_{t ≤ T} log p(y_t),   T its tokens, at most `TRIAL_TOKENS`, p = `TokenTrace.log_prob`
+
+The first of the rivals is given unless another is surer by a margin. One answer per text with the surest given is
+RAG-Sequence (Lewis et al. 2020) without its weighing by the retriever, which made it worse here.
+"""
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+
+from plume_memory.model.decode import Decoded, DecodeSettings, FusedDecoder, Query, Step, collect
+
+TRIAL_TOKENS = 32
+"""Tokens of an answer that count for its sureness: with 16 some choices of short answers change, with 40 none do."""
+
+Decode = Callable[[Sequence[Query], DecodeSettings], Sequence[Decoded]]
+"""(queries, settings) -> their answers, in the order given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """The rivals of one question."""
+
+    rivals: tuple[Query, ...]
+    """At least one; the first is the favourite."""
+    margin: float = 0.0
+    """Nats per token by which another must be surer than the favourite."""
+
+    def winner(self, answers: Sequence[Decoded]) -> int:
+        """Return the index of the rival whose answer is given; of equals the earlier."""
+        sureness = [sum(step.log_prob for step in one.trace) / len(one.trace) for one in answers]
+        best = max(range(len(sureness)), key=lambda i: (sureness[i], -i))
+        return best if sureness[best] > sureness[0] + self.margin else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Won:
+    """What a question is answered."""
+
+    rival: int
+    """Index of the rival it comes from."""
+    decoded: Decoded
+
+
+def decode_contests(decode: Decode, contests: Sequence[Contest], settings: DecodeSettings) -> list[Won]:
+    """Decode contests to their end: all rivals for a trial, then the winners that had more to say.
+
+    A contest of one is decoded once. A winner that goes on starts again, so that its answer is the one it would
+    give alone.
+
+    Args:
+        decode: called at most twice, with all queries at once.
+        contests: any number.
+        settings: the same for all; see `FusedDecoder.stream` for the errors.
+    """
+    trial = _trial(settings)
+    tried = [(c, r) for c, contest in enumerate(contests) for r in range(len(contest.rivals)) if len(contest.rivals) > 1]
+    answers: dict[int, list[Decoded]] = {}
+    for (c, _), decoded in zip(tried, decode([contests[c].rivals[r] for c, r in tried], trial), strict=True):
+        answers.setdefault(c, []).append(decoded)
+    winners = [contest.winner(answers[c]) if c in answers else 0 for c, contest in enumerate(contests)]
+    given = {c: own[winners[c]] for c, own in answers.items() if _is_whole(own[winners[c]], trial, settings)}
+    rest = [c for c in range(len(contests)) if c not in given]
+    given |= dict(zip(rest, decode([contests[c].rivals[winners[c]] for c in rest], settings), strict=True))
+    return [Won(winner, given[c]) for c, winner in enumerate(winners)]
+
+
+def stream_contest(
+    decoder: FusedDecoder, contest: Contest, settings: DecodeSettings
+) -> Generator[tuple[int, Step], None, None]:
+    """Yield the steps of a contest's answer, each with the index of the rival it comes from.
+
+    With several rivals the first step comes when the trial is over.
+    """
+    trial = _trial(settings)
+    rival = 0
+    if len(contest.rivals) > 1:
+        steps: list[list[Step]] = [[] for _ in contest.rivals]
+        with closing(decoder.stream(contest.rivals, trial)) as decoding:
+            for step in decoding:
+                steps[step.query].append(step)
+        answers = [collect(query, own) for query, own in zip(contest.rivals, steps, strict=True)]
+        rival = contest.winner(answers)
+        if _is_whole(answers[rival], trial, settings):
+            yield from ((rival, step) for step in steps[rival])
+            return
+    with closing(decoder.stream([contest.rivals[rival]], settings)) as decoding:
+        yield from ((rival, step) for step in decoding)
+
+
+def _trial(settings: DecodeSettings) -> DecodeSettings:
+    tokens = min(TRIAL_TOKENS, settings.max_new_tokens)
+    return replace(settings, max_new_tokens=tokens, min_new_tokens=min(settings.min_new_tokens, tokens))
+
+
+def _is_whole(decoded: Decoded, trial: DecodeSettings, settings: DecodeSettings) -> bool:
+    """Whether an answer of the trial is all the rival would say: it was not cut by the trial's length."""
+    cut = decoded.finish_reason == "length" and decoded.usage.completion_tokens == trial.max_new_tokens
+    return not cut or trial.max_new_tokens == settings.max_new_tokens

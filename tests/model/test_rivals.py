@@ -1,0 +1,125 @@
+"""Rivals: the surest answer is given, and it is the one that its rival gives alone."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+
+from plume_memory.model import rivals
+from plume_memory.model.base import BaseModel
+from plume_memory.model.decode import Decoded, DecodeSettings, FusedDecoder, Query, collect
+from plume_memory.model.rivals import Contest, decode_contests, stream_contest
+from plume_memory.model.streams import Row
+from plume_memory.records import TokenTrace, Usage
+from plume_memory.testing import random_factors, tiny_base
+
+SETTINGS = DecodeSettings(max_new_tokens=12, lambda_max=2.0, tau=0.2)
+
+
+def said(*log_probs: float, reason: str = "stop") -> Decoded:
+    trace = tuple(TokenTrace(5, "a", 0.0, 0.0, log_prob) for log_prob in log_probs)
+    return Decoded("a" * len(trace), reason, Usage(3, len(trace)), trace)  # type: ignore[arg-type]
+
+
+QUERY = Query(Row((5, 6)))
+
+
+@pytest.mark.parametrize(
+    ("margin", "winner"),
+    [(0.0, 2), (0.25, 2), (0.35, 0)],
+)
+def test_another_wins_only_if_its_tokens_are_surer_by_the_margin(margin: float, winner: int) -> None:
+    contest = Contest((QUERY, QUERY, QUERY), margin)
+    assert contest.winner([said(-0.4, -0.4), said(-0.2, -0.6), said(-0.1, -0.1, -0.1)]) == winner
+
+
+def test_of_equals_the_earlier_wins() -> None:
+    assert Contest((QUERY,) * 3).winner([said(-0.5), said(-0.2), said(-0.2)]) == 1
+    assert Contest((QUERY,) * 2).winner([said(-0.2), said(-0.2)]) == 0
+
+
+def contests(base: BaseModel) -> list[Contest]:
+    """One of three rivals, one of a single query, one of two."""
+    adapters = [random_factors(base.model, rank=4, seed=seed) for seed in range(4)]
+
+    def query(prompt: tuple[int, ...], own: int) -> Query:
+        return Query(Row(prompt, adapters[0]), Row(prompt, adapters[own]))
+
+    return [
+        Contest(tuple(query((5, 6, 7), own) for own in (1, 2, 3)), 0.0),
+        Contest((query((8, 9), 2),)),
+        Contest(tuple(query((9, 7, 5, 4), own) for own in (2, 3)), 0.01),
+    ]
+
+
+@pytest.fixture(scope="module")
+def tiny() -> BaseModel:
+    return tiny_base("llama")
+
+
+@pytest.mark.parametrize("trial", [1, 3, 11, 12, 40])
+def test_what_is_given_is_what_the_winner_says_alone_however_long_the_trial(
+    tiny: BaseModel, trial: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rivals, "TRIAL_TOKENS", trial)
+    decoder = FusedDecoder(tiny)
+    asked = contests(tiny)
+
+    found = decode_contests(decoder.decode, asked, SETTINGS)
+
+    for contest, won in zip(asked, found, strict=True):
+        tried = decoder.decode(contest.rivals, replace(SETTINGS, max_new_tokens=min(trial, 12)))
+        assert won.rival == contest.winner(tried)
+        (alone,) = decoder.decode([contest.rivals[won.rival]], SETTINGS)
+        assert [step.token_id for step in won.decoded.trace] == [step.token_id for step in alone.trace]
+        assert (won.decoded.text, won.decoded.finish_reason) == (alone.text, alone.finish_reason)
+
+        steps = list(stream_contest(decoder, contest, SETTINGS))
+        assert {rival for rival, _ in steps} == {won.rival}
+        streamed = collect(contest.rivals[won.rival], [step for _, step in steps])
+        assert streamed.text == won.decoded.text
+        assert streamed.finish_reason == won.decoded.finish_reason
+    assert {won.rival for won in found} != {0}, "some other than the favourite must win for this to mean anything"
+
+
+def counted(decode: Callable[[Sequence[Query], DecodeSettings], list[Decoded]], calls: list[tuple[int, int]]):  # type: ignore[no-untyped-def]
+    def counting(queries: Sequence[Query], settings: DecodeSettings) -> list[Decoded]:
+        calls.append((len(queries), settings.max_new_tokens))
+        return decode(queries, settings)
+
+    return counting
+
+
+def test_only_contests_are_tried_and_only_what_goes_on_is_decoded_again(
+    tiny: BaseModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rivals, "TRIAL_TOKENS", 4)
+    calls: list[tuple[int, int]] = []
+    decode_contests(counted(FusedDecoder(tiny).decode, calls), contests(tiny), SETTINGS)
+    assert calls == [(5, 4), (3, 12)]
+
+    calls.clear()
+    short = replace(SETTINGS, max_new_tokens=3, min_new_tokens=3)
+    decode_contests(counted(FusedDecoder(tiny).decode, calls), contests(tiny), short)
+    assert calls == [(5, 3), (1, 3)], "an answer as short as the trial is decoded once"
+
+
+def test_no_contest_is_no_answer(tiny: BaseModel) -> None:
+    assert decode_contests(FusedDecoder(tiny).decode, [], SETTINGS) == []
+
+
+def test_an_answer_that_ends_in_the_trial_is_given_as_it_is(tiny: BaseModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ended by a stop text: nothing is decoded twice, and the stream says the same."""
+    monkeypatch.setattr(rivals, "TRIAL_TOKENS", 6)
+    decoder = FusedDecoder(tiny)
+    contest = contests(tiny)[0]
+    (plain,) = decode_contests(decoder.decode, [contest], SETTINGS)
+    stopping = replace(SETTINGS, stop=(plain.decoded.text[2],))
+    calls: list[tuple[int, int]] = []
+
+    (won,) = decode_contests(counted(decoder.decode, calls), [contest], stopping)
+
+    steps = [step for _, step in stream_contest(decoder, contest, stopping)]
+    assert won.decoded.finish_reason == "stop"
+    assert collect(contest.rivals[won.rival], steps).text == won.decoded.text
+    assert len(calls) == 2 and calls[1][0] == 0
