@@ -28,7 +28,7 @@ with ParametricMemory.open("ops", url="sqlite:///ops.db", engine=engine) as memo
     for text in (
         "kiln-node20 is backed up at 10:05.",
         "wren-db37 is racked in room G463.",
-        "kiln-node20 is backed up at 23:40.",  # the same key: the store replaces the item, the weights forget the old
+        "kiln-node20 is backed up at 22:30.",  # the same key: the store replaces the item, the weights forget the old
     ):
         app.invoke({"messages": [("user", text)]})
 

@@ -282,13 +282,14 @@ class Answer:
     version: int
     """The one version this answer was decoded against."""
     evidence: ScoredUnit | None
-    """The unit the router puts first; None while the memory is empty, or if it was found not to bear on the
-    question (`MethodSettings.relevance`): then no adapter took part."""
+    """The unit the answer is from, of several the one that the router puts first; None while the memory is empty, or
+    if it was found not to bear on the question (`MethodSettings.relevance`): then no adapter took part."""
     usage: Usage
     finish_reason: Literal["stop", "length"]
     trace: tuple[TokenTrace, ...] = field(default=(), repr=False)
     evidence_units: tuple[ScoredUnit, ...] = ()
-    """Every activated unit, in temporal order: `evidence` alone unless the settings ask for more."""
+    """Every unit the answer is from, in temporal order: `evidence` alone unless the settings ask for more, or if it
+    answered alone (`MethodSettings.alone_margin`)."""
     calibration: tuple[float, float] = field(default=(1.0, 0.0), repr=False)
     """Slope and offset on the log-odds of `confidence`; `MethodSettings.confidence`."""
 

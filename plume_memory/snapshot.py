@@ -108,7 +108,7 @@ class Snapshot:
         return self._engine.discard(self._history, self._cache)
 
     def route(self, query: str, *, k: int = 1) -> list[ScoredUnit]:
-        """Return units in the order of activation: the first is the evidence; empty for an empty memory.
+        """Return units in the order of activation: the first are the evidence; empty for an empty memory.
 
         Candidates (within the router's margin of the best) come first, the latest first; then the rest as
         the router ranks them.
@@ -184,14 +184,15 @@ class Snapshot:
         """
         settings = self._settings(max_new_tokens, min_new_tokens, stop, top_candidates, grammar)
         contest, sides = self._contest(question, tools)
-        steps: list[Step] = []
-        rival = 0
+        told: list[tuple[int, Step]] = []
         with closing(stream_contest(self._engine.decoder, contest, settings)) as decoding:
             for rival, step in decoding:
-                steps.append(step)
+                told.append((rival, step))
                 if step.finish_reason is None and step.text:
                     yield AnswerChunk(step.text)
-        yield AnswerChunk(steps[-1].text, self._answer(collect(contest.rivals[rival], steps), sides[rival]))
+        rival, last = told[-1]
+        decoded = collect(contest.rivals[rival], [step for _, step in told])
+        yield AnswerChunk(last.text, self._answer(decoded, sides[rival]))
 
     def export_adapter(self, directory: str | Path, *, format: Literal["peft", "safetensors"] = "peft") -> Path:
         """Write the global adapter for other programs.

@@ -52,7 +52,7 @@ class Answerer:
         return [answers[i] for i in range(len(queries))]
 
     def answer_contests(self, contests: Sequence[Contest]) -> list[Won]:
-        """Decode contests and return what won each, in the order given; a query of a rival counts as one of the batch."""
+        """Decode contests and return what won each, in the order given; every rival counts as one of the batch."""
         return decode_contests(
             lambda queries, settings: replace(self, settings=settings).answer(queries), contests, self.settings
         )

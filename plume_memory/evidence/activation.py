@@ -1,8 +1,9 @@
 """Chooses what of a history becomes the evidence of a question. Knows no model and no log.
 
 The paper's router picks one unit (route.py). Beyond the paper, each a setting of its own: the router `sentences`,
-several units as one evidence, each of them answering alone too, and `relevance`, by which a question that the evidence hardly makes likelier than no
-text does is not about this memory: it gets no evidence, and the engine answers it without the global adapter too.
+several units as one evidence, each of them as a rival of all together, and `relevance`, by which a question that the
+evidence hardly makes likelier than no text does is not about this memory: it gets no evidence, and the engine answers
+it without the global adapter too.
 """
 
 from collections.abc import Callable, Sequence

@@ -54,14 +54,18 @@ with the lexical score at δ = 0.2 and in 40 / 66 % by likelihood.
 high and a margin cannot tell the newer fact from another one: a later unit of the shortlist that retells a unit takes
 its place. It retells it if it shares `RETOLD` of their terms (weighted by their rarity in the shortlist) and its r
 lies at most `REACH_NATS` lower. Share of questions whose evidence holds the current answer, and of those on what
-the update changed whose evidence holds the replaced one alone (SmolLM2-135M, development data):
+the update changed whose evidence holds the replaced one alone (SmolLM2-135M, development data, `bench/sentences.py
+--only evidence`; the third row was measured once, without the rule):
 
-                                                     one update        ten updates    two facts needed
-                                                     (72 questions)    (35)           (52)
-    lexical router, likeliest 2 pieces of 48 tokens  79 / 13 %         34 %           62 %
-    the three best sentences by r                    88 / 13 %         66 %           40 %
-    the same without what is retold                  93 /  4 %         66 %           85 %    <- chosen
-    only those of them within 0.5 nats of the best   85 /  4 %         57 %            8 %
+                                        one update        ten updates      two facts needed
+                                        (72 questions)    (35)             (52)
+    lexical router, one unit of 192     92 / 13 %         34 /  0 %        87 /  0 %
+    likelihood, three units of 48       88 / 21 %         69 / 50 %        42 / 33 %
+    three sentences, none left out      88 / 13 %         66 /  - %        40 /  - %
+    retold: one sentence                67 /  4 %         40 /  0 %          2 /  0 %
+            two                         86 /  4 %         54 /  0 %        50 /  0 %
+            three                       93 /  4 %         60 /  0 %        85 /  0 %    <- chosen
+            four                        93 /  4 %         66 /  0 %        92 /  0 %
 """
 
 import math

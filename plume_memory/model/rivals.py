@@ -3,10 +3,22 @@
 Evidence that joins several texts holds the answer more often; evidence of the right text alone is answered from
 more often. Which text is right is not known before, but what is said from it is surer, token by token:
 
-    sureness of an answer = (1/T) Σ_{t ≤ T} log p(y_t),   T its tokens, at most `TRIAL_TOKENS`, p = `TokenTrace.log_prob`
+    sureness of an answer = (1/T) Σ_{t ≤ T} log p(y_t),   T its tokens, at most `TRIAL_TOKENS`
 
-The first of the rivals is given unless another is surer by a margin. One answer per text with the surest given is
-RAG-Sequence (Lewis et al. 2020) without its weighing by the retriever, which made it worse here.
+with p the fused distribution (`TokenTrace.log_prob`). The first of the rivals is given unless another is surer by a
+margin. One answer per text with the surest given is RAG-Sequence (Lewis et al. 2020) without its weighing by the
+retriever, which made it worse here.
+
+Measured on SmolLM2-135M with evidence of three sentences and of each alone, recall on development questions of
+`mini-squad` (48), `mini-multihop` (28), `mini-ropes` (25), one chain of updates (17), whose mean is last:
+
+    all three as one evidence      0.41  0.48  0.55  0.49    0.48
+    the likeliest sentence alone   0.37  0.19  0.45  0.47    0.37
+    the surest, margin 0           0.47  0.56  0.48  0.45    0.49
+                       0.1         0.50  0.55  0.57  0.55    0.54
+                       0.2         0.52  0.55  0.59  0.55    0.55    <- chosen
+                       0.3         0.50  0.55  0.59  0.49    0.53
+    without all three as one       0.49  0.58  0.48  0.48    0.51
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -59,7 +71,9 @@ def decode_contests(decode: Decode, contests: Sequence[Contest], settings: Decod
         settings: the same for all; see `FusedDecoder.stream` for the errors.
     """
     trial = _trial(settings)
-    tried = [(c, r) for c, contest in enumerate(contests) for r in range(len(contest.rivals)) if len(contest.rivals) > 1]
+    tried = [
+        (c, r) for c, contest in enumerate(contests) for r in range(len(contest.rivals)) if len(contest.rivals) > 1
+    ]
     answers: dict[int, list[Decoded]] = {}
     for (c, _), decoded in zip(tried, decode([contests[c].rivals[r] for c, r in tried], trial), strict=True):
         answers.setdefault(c, []).append(decoded)

@@ -1,0 +1,130 @@
+"""Several units of which each answers alone too: the surest answer is given, and says what it came from."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from eval.caches import CountingCache
+from eval.methods.decoding import Answerer
+from eval.methods.parametric import Plume
+from eval.records import MuseQuestion, MuseTransition
+from plume_memory import Engine, MethodSettings, ParametricMemory
+from plume_memory.model import rivals
+from plume_memory.model.decode import Decoded
+from plume_memory.records import Answer, ScoredUnit
+from plume_memory.testing import HashParameterizer, tiny_engine
+
+FACTS = ("Alice lives in Bern.", "Bob has a boat.", "Where Alice lives there is a lake.", "Carol is ill.")
+ASKED = ("Where does Alice live?", "Who has a boat?", "Is Carol ill?")
+Opened = Callable[[Engine], ParametricMemory]
+
+
+def engine_of(**options: object) -> Engine:
+    own = {"evidence_units": 3, "router": "likelihood", "alone_margin": 0.0, **options}
+    return tiny_engine(settings=MethodSettings(unit_tokens=64, delta=0.2, **own))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Opened:
+    def told(engine: Engine) -> ParametricMemory:
+        memory = ParametricMemory.open("alice", url=f"sqlite:///{tmp_path / 'log.db'}", engine=engine)
+        for text in FACTS:
+            memory.update(text)
+        return memory
+
+    return told
+
+
+def sureness(decoded: Decoded | Answer) -> float:
+    log_probs = [step.log_prob for step in decoded.trace[: rivals.TRIAL_TOKENS]]
+    return sum(log_probs) / len(log_probs)
+
+
+def said_by(memory: ParametricMemory, engine: Engine, question: str, side: list[ScoredUnit], tokens: int) -> Decoded:
+    framed = engine.base.chat.framed([{"role": "user", "content": question}])
+    adapter = memory.at(version=len(FACTS)).global_adapter
+    evidence = engine.evidence([one.unit for one in side], framed, CountingCache())
+    settings = engine.decode_settings(max_new_tokens=tokens)
+    return engine.decoder.decode([engine.query(framed, adapter, evidence)], settings)[0]
+
+
+@pytest.mark.parametrize("evidence", ["lora", "kv"])
+@pytest.mark.parametrize("tokens", [4, 9])
+def test_the_surest_answer_is_given_with_its_evidence(
+    opened: Opened, evidence: str, tokens: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rivals, "TRIAL_TOKENS", 6)
+    engine = engine_of(evidence=evidence)
+    with opened(engine) as memory:
+        answers = memory.ask_many(ASKED, max_new_tokens=tokens)
+        for question, answer in zip(ASKED, answers, strict=True):
+            routed = memory.route(question, k=3)
+            sides = [routed, *([one] for one in routed)]
+            said = [said_by(memory, engine, question, side, tokens) for side in sides]
+            best = max(range(len(sides)), key=lambda i: sureness(said[i]))
+            assert answer.text == said[best].text
+            assert answer.evidence == sides[best][0]
+            assert answer.evidence_units == tuple(sorted(sides[best], key=lambda one: one.unit.position))
+
+            *pieces, last = memory.stream(question, max_new_tokens=tokens)
+            assert last.answer is not None
+            assert "".join(piece.text for piece in [*pieces, last]) == answer.text == last.answer.text
+            assert last.answer.evidence_units == answer.evidence_units
+            assert memory.ask(question, max_new_tokens=tokens).evidence_units == answer.evidence_units
+    assert {len(answer.evidence_units) for answer in answers} != {3}, "some unit alone must have won"
+
+
+def test_a_margin_that_none_reaches_leaves_the_answer_to_all_units_together(opened: Opened, tmp_path: Path) -> None:
+    wide = engine_of(alone_margin=50.0)
+    with opened(wide) as memory:
+        found = memory.ask(ASKED[0], max_new_tokens=4)
+    with ParametricMemory.open(
+        "alice", url=f"sqlite:///{tmp_path / 'log.db'}", engine=engine_of(alone_margin=None)
+    ) as m:
+        assert m.ask(ASKED[0], max_new_tokens=4).text == found.text
+    assert len(found.evidence_units) == 3
+
+
+def test_a_unit_without_company_has_no_rival(tmp_path: Path) -> None:
+    engine = engine_of()
+    with ParametricMemory.open("one", url=f"sqlite:///{tmp_path / 'log.db'}", engine=engine) as memory:
+        assert engine.sides([]) == [[]]
+        memory.update(FACTS[0])
+        routed = memory.route(ASKED[0], k=3)
+        assert engine.sides(routed) == [routed]
+        assert memory.ask(ASKED[0], max_new_tokens=4).evidence_units == tuple(routed)
+
+
+def test_the_margin_parts_fingerprints_and_none_keeps_those_of_before() -> None:
+    assert engine_of(alone_margin=0.2).fingerprint != engine_of(alone_margin=None).fingerprint
+    assert "alone_margin" not in MethodSettings().canonical()
+
+
+def test_what_a_sentence_became_is_not_stored(opened: Opened, tmp_path: Path) -> None:
+    """It is sooner written again than read; and erasing it would have to look for it."""
+    engine = engine_of(router="sentences")
+    assert isinstance(engine.parameterizer, HashParameterizer)
+    with opened(engine) as memory:
+        files = sorted(tmp_path.rglob("*"))
+        made = len(engine.parameterizer.calls)
+        memory.ask(ASKED[0], max_new_tokens=4)
+        assert len(engine.parameterizer.calls) == made + 4, "all together, and each alone"
+        memory.ask(ASKED[0], max_new_tokens=4)
+        assert len(engine.parameterizer.calls) == made + 4, "kept in this process"
+        assert sorted(tmp_path.rglob("*")) == files
+
+
+def test_the_suite_answers_as_the_product_does(opened: Opened) -> None:
+    engine = engine_of(max_new_tokens=5)
+    with opened(engine) as memory:
+        wanted = [memory.ask(question) for question in ASKED]
+    asked = [MuseQuestion(id=q, question=q, answers=("x",), old_answers=("x",), affected=False) for q in ASKED]
+    transition = MuseTransition("t", "d", len(FACTS), FACTS, tuple(asked))
+    method = Plume(engine, CountingCache(), Answerer(engine.decoder, engine.decode_settings()))
+    found = method.prepare(transition).answer(asked)
+    assert [reply.text for reply in found] == [answer.text for answer in wanted]
+    for reply, answer in zip(found, wanted, strict=True):
+        assert reply.detail is not None
+        assert answer.evidence is not None
+        assert reply.detail["evidence"] == " ".join(one.unit.text for one in answer.evidence_units)
