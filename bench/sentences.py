@@ -136,7 +136,8 @@ def evidence(engine: Engine, transitions: Sequence[MuseTransition]) -> None:
                     stale.append(says(text, q.old_answers) and not current[-1])
         found = {"current": current, "stale": stale, "words": words}
         shares = {what: round(sum(values) / max(1, len(values)), 3) for what, values in found.items()}
-        print(json.dumps({"dataset": transitions[0].dataset, "router": name, "questions": len(current), **shares}), flush=True)
+        routed = {"dataset": transitions[0].dataset, "router": name, "questions": len(current)}
+        print(json.dumps({**routed, **shares}), flush=True)
 
 
 def evidence_of(engine: Engine, transition: MuseTransition, q: MuseQuestion) -> dict[str, str]:
