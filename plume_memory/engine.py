@@ -114,7 +114,7 @@ class Engine:
         self.base = base
         self.parameterizer = parameterizer
         self.decoder = FusedDecoder(base)
-        self._activation = Activation(self.settings, partial(question_likelihoods, base))
+        self._activation = Activation(self.settings, partial(question_likelihoods, base), base.chat.count)
         self._recent: OrderedDict[str, LoraFactors | KVPrefix] = OrderedDict()
         self._making: dict[str, threading.Lock] = {}
         self._recent_lock = threading.Lock()
@@ -286,7 +286,8 @@ class Engine:
         if not chosen:
             raise InvalidInput("Evidence is made of at least one unit; got none.")
         if self.settings.evidence == "kv":
-            return self._prefix(framed.evidence_ids(join_units(chosen)), cache, joined=len(chosen) > 1)
+            joined = len(chosen) > 1 or self.settings.router == "sentences"
+            return self._prefix(framed.evidence_ids(join_units(chosen)), cache, joined=joined)
         factors = self._written(chosen, cache)
         bias = self.parameterizer.bias if self.parameterizer else None
         return factors if bias is None else weighted_sum([(1.0, factors), (1.0, bias)])

@@ -286,7 +286,7 @@ def _chat_turn(memory: ParametricMemory, said: str, as_json: bool) -> None:
 
 def _show_answer(answer: Answer) -> None:
     say(answer.text)
-    evidence = "no memory yet"
+    evidence = "memory does not bear on the question" if answer.version else "no memory yet"
     if answer.evidence is not None:
         unit = " ".join(answer.evidence.unit.text.split())
         shown = unit if len(unit) <= 72 else unit[:71] + "…"

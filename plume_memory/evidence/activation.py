@@ -16,6 +16,9 @@ from plume_memory.records import ScoredUnit, join_units
 QuestionLikelihoods = Callable[[Sequence[str], str], Sequence[float]]
 """(texts, question) -> mean log p of the question's tokens behind each text, in nats."""
 
+RELEVANCE_TOKENS = 12
+"""Tokens of a message that `relevance` is asked of at most."""
+
 
 @dataclass(frozen=True, slots=True)
 class Activation:
@@ -23,9 +26,10 @@ class Activation:
 
     settings: MethodSettings
     likelihoods: QuestionLikelihoods
+    count_tokens: Callable[[str], int]
 
     def rank(self, index: UnitIndex, question: str, *, k: int) -> list[ScoredUnit]:
-        """Return up to `k` units in the order of activation, by the router of the settings.
+        """Return up to `k` units in the order of activation, by the router of the settings; none is missing.
 
         Raises:
             InvalidInput: the index is empty, k is below 1, or the question has half a character.
@@ -34,12 +38,9 @@ class Activation:
         if settings.router == "lexical":
             return index.rank(question, delta=settings.delta, k=k)
 
-        def read(texts: Sequence[str]) -> Sequence[float]:
-            return self.likelihoods(texts, question)
-
         if settings.router == "likelihood":
-            return index.rerank(question, read, k=k)
-        return index.retold(question, read, k=k)
+            return index.rerank(question, self._read_for(question), k=k)
+        return index.ranked_retold(question, self._read_for(question), k=k)
 
     def activate(self, index: UnitIndex, question: str) -> list[ScoredUnit]:
         """Return the evidence of a question, the first in rank first; none where memory does not bear on it.
@@ -47,7 +48,11 @@ class Activation:
         Raises:
             InvalidInput: the index is empty, or the question has half a character.
         """
-        chosen = self.rank(index, question, k=self.settings.evidence_units)
+        k = self.settings.evidence_units
+        if self.settings.router == "sentences":  # without what is retold
+            chosen = index.retold(question, self._read_for(question), k=k)
+        else:
+            chosen = self.rank(index, question, k=k)
         return chosen if self._bears_on(chosen, question) else []
 
     def sides(self, routed: Sequence[ScoredUnit]) -> list[list[ScoredUnit]]:
@@ -60,8 +65,13 @@ class Activation:
             return together
         return together + [[one] for one in routed]
 
+    def _read_for(self, question: str) -> Callable[[Sequence[str]], Sequence[float]]:
+        return lambda texts: self.likelihoods(texts, question)
+
     def _bears_on(self, chosen: Sequence[ScoredUnit], question: str) -> bool:
         if self.settings.relevance is None or not question.strip():
             return True
         nothing, behind = self.likelihoods(["", join_units([one.unit for one in chosen])], question)
-        return behind - nothing >= self.settings.relevance
+        # of a long message only a part asks: no more is wanted of it than of a question of RELEVANCE_TOKENS
+        tokens = self.count_tokens(question)
+        return (behind - nothing) * tokens >= self.settings.relevance * min(tokens, RELEVANCE_TOKENS)

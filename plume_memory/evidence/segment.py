@@ -77,7 +77,7 @@ def units_of(
         count_tokens: Number of tokens of a text on its own.
         first_position: Position of the first unit; the number of units before it when a history is extended.
         single_sentences: Cut every unit at its sentence ends too. Where nothing ends a sentence (a program, a list
-            of names) it stays whole.
+            of names) it stays whole; a piece without a letter goes with the next.
     """
     units: list[Unit] = []
     for transition in transitions:
@@ -91,11 +91,17 @@ def units_of(
 
 
 def _sentences_in(text: str, spans: Sequence[Span]) -> list[Span]:
-    return [
-        Span(span.start + start, span.start + end)
-        for span in spans
-        for start, end in sentence_spans(text[span.start : span.end])
-    ]
+    sentences: list[Span] = []
+    for span in spans:
+        start = span.start
+        for piece in sentence_spans(text[span.start : span.end]):
+            end = span.start + piece.end
+            if any(char.isalpha() for char in text[start:end]):  # "1. " goes with what it numbers
+                sentences.append(Span(start, end))
+                start = end
+        if start < span.end:
+            sentences.append(Span(start, span.end))
+    return sentences
 
 
 def sentence_spans(text: str) -> list[Span]:

@@ -21,6 +21,7 @@ Measured on SmolLM2-135M with evidence of three sentences and of each alone, rec
     without all three as one       0.49  0.58  0.48  0.48    0.51
 """
 
+import math
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -44,8 +45,8 @@ class Contest:
     """Nats per token by which another must be surer than the favourite."""
 
     def winner(self, answers: Sequence[Decoded]) -> int:
-        """Return the index of the rival whose answer is given; of equals the earlier."""
-        sureness = [sum(step.log_prob for step in one.trace) / len(one.trace) for one in answers]
+        """Return the index of the rival whose answer is given; of equals the earlier, never one that says nothing."""
+        sureness = [_sureness(one) for one in answers]
         best = max(range(len(sureness)), key=lambda i: (sureness[i], -i))
         return best if sureness[best] > sureness[0] + self.margin else 0
 
@@ -71,16 +72,15 @@ def decode_contests(decode: Decode, contests: Sequence[Contest], settings: Decod
         settings: the same for all; see `FusedDecoder.stream` for the errors.
     """
     trial = _trial(settings)
-    tried = [
-        (c, r) for c, contest in enumerate(contests) for r in range(len(contest.rivals)) if len(contest.rivals) > 1
-    ]
+    rivals = [_rivals(contest, settings) for contest in contests]
+    tried = [(c, query) for c, own in enumerate(rivals) if len(own) > 1 for query in own]
     answers: dict[int, list[Decoded]] = {}
-    for (c, _), decoded in zip(tried, decode([contests[c].rivals[r] for c, r in tried], trial), strict=True):
+    for (c, _), decoded in zip(tried, decode([query for _, query in tried], trial), strict=True):
         answers.setdefault(c, []).append(decoded)
     winners = [contest.winner(answers[c]) if c in answers else 0 for c, contest in enumerate(contests)]
     given = {c: own[winners[c]] for c, own in answers.items() if _is_whole(own[winners[c]], trial, settings)}
     rest = [c for c in range(len(contests)) if c not in given]
-    given |= dict(zip(rest, decode([contests[c].rivals[winners[c]] for c in rest], settings), strict=True))
+    given |= dict(zip(rest, decode([rivals[c][winners[c]] for c in rest], settings), strict=True))
     return [Won(winner, given[c]) for c, winner in enumerate(winners)]
 
 
@@ -92,19 +92,32 @@ def stream_contest(
     With several rivals the first step comes when the trial is over.
     """
     trial = _trial(settings)
+    rivals = _rivals(contest, settings)
     rival = 0
-    if len(contest.rivals) > 1:
-        steps: list[list[Step]] = [[] for _ in contest.rivals]
-        with closing(decoder.stream(contest.rivals, trial)) as decoding:
+    if len(rivals) > 1:
+        steps: list[list[Step]] = [[] for _ in rivals]
+        with closing(decoder.stream(rivals, trial)) as decoding:
             for step in decoding:
                 steps[step.query].append(step)
-        answers = [collect(query, own) for query, own in zip(contest.rivals, steps, strict=True)]
+        answers = [collect(query, own) for query, own in zip(rivals, steps, strict=True)]
         rival = contest.winner(answers)
         if _is_whole(answers[rival], trial, settings):
             yield from ((rival, step) for step in steps[rival])
             return
-    with closing(decoder.stream([contest.rivals[rival]], settings)) as decoding:
+    with closing(decoder.stream([rivals[rival]], settings)) as decoding:
         yield from ((rival, step) for step in decoding)
+
+
+def _sureness(answer: Decoded) -> float:
+    """Mean log p of the tokens, in nats; nothing said is not sure of anything."""
+    if not answer.text.strip():
+        return -math.inf
+    return sum(step.log_prob for step in answer.trace) / len(answer.trace)
+
+
+def _rivals(contest: Contest, settings: DecodeSettings) -> tuple[Query, ...]:
+    """Those that are tried: under a grammar the favourite alone, as p of a token that must come says nothing."""
+    return contest.rivals if settings.grammar is None else contest.rivals[:1]
 
 
 def _trial(settings: DecodeSettings) -> DecodeSettings:

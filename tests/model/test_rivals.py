@@ -1,5 +1,6 @@
 """Rivals: the surest answer is given, and it is the one that its rival gives alone."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -8,6 +9,7 @@ import pytest
 from plume_memory.model import rivals
 from plume_memory.model.base import BaseModel
 from plume_memory.model.decode import Decoded, DecodeSettings, FusedDecoder, Query, collect
+from plume_memory.model.grammar import Grammar
 from plume_memory.model.rivals import Contest, decode_contests, stream_contest
 from plume_memory.model.streams import Row
 from plume_memory.records import TokenTrace, Usage
@@ -36,6 +38,15 @@ def test_another_wins_only_if_its_tokens_are_surer_by_the_margin(margin: float, 
 def test_of_equals_the_earlier_wins() -> None:
     assert Contest((QUERY,) * 3).winner([said(-0.5), said(-0.2), said(-0.2)]) == 1
     assert Contest((QUERY,) * 2).winner([said(-0.2), said(-0.2)]) == 0
+
+
+def test_what_says_nothing_never_wins_over_what_says_something() -> None:
+    """A lone end token is as sure as can be."""
+    ended = replace(said(-0.01), text=" ")
+    contest = Contest((QUERY,) * 3, 0.2)
+    assert contest.winner([said(-0.5), ended, said(-0.4)]) == 0
+    assert contest.winner([ended, said(-2.5), said(-2.4)]) == 2
+    assert contest.winner([ended, ended, ended]) == 0
 
 
 def contests(base: BaseModel) -> list[Contest]:
@@ -102,6 +113,24 @@ def test_only_contests_are_tried_and_only_what_goes_on_is_decoded_again(
     short = replace(SETTINGS, max_new_tokens=3, min_new_tokens=3)
     decode_contests(counted(FusedDecoder(tiny).decode, calls), contests(tiny), short)
     assert calls == [(5, 3), (1, 3)], "an answer as short as the trial is decoded once"
+
+
+def test_under_a_grammar_the_favourite_answers_alone(tiny: BaseModel) -> None:
+    """Every rival must write the same tokens there: how sure it is of them tells nothing."""
+    decoder = FusedDecoder(tiny)
+    calls: list[tuple[int, int]] = []
+    grammar = Grammar.lark("start: /[a-f]{3}/")
+    settings = replace(SETTINGS, grammar=grammar)
+
+    found = decode_contests(counted(decoder.decode, calls), contests(tiny), settings)
+
+    assert [won.rival for won in found] == [0, 0, 0]
+    assert [queries for queries, _ in calls] == [0, 3]
+    for contest, won in zip(contests(tiny), found, strict=True):
+        steps = list(stream_contest(decoder, contest, settings))
+        assert {rival for rival, _ in steps} == {0}
+        assert "".join(step.text for _, step in steps) == won.decoded.text
+        assert re.fullmatch("[a-f]{3}", won.decoded.text)
 
 
 def test_no_contest_is_no_answer(tiny: BaseModel) -> None:
