@@ -58,9 +58,9 @@ class MethodSettings(BaseModel):
     )
     relevance: float | None = Field(
         default=None,
-        description="Least gain in log p(question) by the evidence over no text, in nats a token under the base model; "
-        "below it memory does not bear on the question, which is answered without either adapter. None: memory is "
-        "always used, as in the paper. Never used in reproduction rows.",
+        description="Least gain in log p of the question's tokens by the evidence over no text, in nats under the base "
+        "model, summed over the tokens that gain; below it memory does not bear on the question, which is answered "
+        "without either adapter. None: memory is always used, as in the paper. Never used in reproduction rows.",
     )
     alone_margin: float | None = Field(
         default=None,

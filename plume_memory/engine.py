@@ -33,7 +33,7 @@ from plume_memory.model.base import BaseModel
 from plume_memory.model.decode import DecodeSettings, FusedDecoder, Query
 from plume_memory.model.grammar import Grammar
 from plume_memory.model.hub import HubCheckpoint, named_source
-from plume_memory.model.likelihood import question_likelihoods
+from plume_memory.model.likelihood import question_log_probs
 from plume_memory.model.prefix import KVPrefix, compile_prefix
 from plume_memory.model.prompt import Framed
 from plume_memory.model.rivals import Contest
@@ -114,7 +114,7 @@ class Engine:
         self.base = base
         self.parameterizer = parameterizer
         self.decoder = FusedDecoder(base)
-        self._activation = Activation(self.settings, partial(question_likelihoods, base), base.chat.count)
+        self._activation = Activation(self.settings, partial(question_log_probs, base))
         self._recent: OrderedDict[str, LoraFactors | KVPrefix] = OrderedDict()
         self._making: dict[str, threading.Lock] = {}
         self._recent_lock = threading.Lock()

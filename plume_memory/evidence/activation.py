@@ -10,14 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from plume_memory.config import MethodSettings
-from plume_memory.evidence.route import UnitIndex
+from plume_memory.evidence.route import Likelihoods, UnitIndex
 from plume_memory.records import ScoredUnit, join_units
 
-QuestionLikelihoods = Callable[[Sequence[str], str], Sequence[float]]
-"""(texts, question) -> mean log p of the question's tokens behind each text, in nats."""
-
-RELEVANCE_TOKENS = 12
-"""Tokens of a message that `relevance` is asked of at most."""
+QuestionLogProbs = Callable[[Sequence[str], str], Sequence[Sequence[float]]]
+"""(texts, question) -> log p of each of the question's tokens behind each text, in nats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +22,7 @@ class Activation:
     """Routes a question to its evidence, by the settings."""
 
     settings: MethodSettings
-    likelihoods: QuestionLikelihoods
-    count_tokens: Callable[[str], int]
+    log_probs: QuestionLogProbs
 
     def rank(self, index: UnitIndex, question: str, *, k: int) -> list[ScoredUnit]:
         """Return up to `k` units in the order of activation, by the router of the settings; none is missing.
@@ -65,13 +61,20 @@ class Activation:
             return together
         return together + [[one] for one in routed]
 
-    def _read_for(self, question: str) -> Callable[[Sequence[str]], Sequence[float]]:
-        return lambda texts: self.likelihoods(texts, question)
+    def _read_for(self, question: str) -> Likelihoods:
+        return lambda texts: [sum(each) / len(each) for each in self.log_probs(texts, question)]
 
     def _bears_on(self, chosen: Sequence[ScoredUnit], question: str) -> bool:
         if self.settings.relevance is None or not question.strip():
             return True
-        nothing, behind = self.likelihoods(["", join_units([one.unit for one in chosen])], question)
-        # of a long message only a part asks: no more is wanted of it than of a question of RELEVANCE_TOKENS
-        tokens = self.count_tokens(question)
-        return (behind - nothing) * tokens >= self.settings.relevance * min(tokens, RELEVANCE_TOKENS)
+        nothing, behind = self.log_probs(["", join_units([one.unit for one in chosen])], question)
+        return gain_of(nothing, behind) >= self.settings.relevance
+
+
+def gain_of(nothing: Sequence[float], behind: Sequence[float]) -> float:
+    """Sum what tokens of a question gain by a text over no text, in nats; what others lose does not count.
+
+    A question is asked in words that no note foretells ("could you please remind me of …"): their loss says nothing
+    about the memory, and a mean over all tokens lets them hide the few that tell.
+    """
+    return sum(max(0.0, b - n) for n, b in zip(nothing, behind, strict=True))

@@ -26,7 +26,12 @@ _PROJECTED = 128
 
 
 def question_likelihoods(base: BaseModel, texts: Sequence[str], question: str) -> list[float]:
-    r"""Score how well each text explains a question: (1/n) Σ log p(question token | text, tokens before), in nats.
+    """Score how well each text explains a question: the mean of `question_log_probs`, in nats a token."""
+    return [sum(log_probs) / len(log_probs) for log_probs in question_log_probs(base, texts, question)]
+
+
+def question_log_probs(base: BaseModel, texts: Sequence[str], question: str) -> list[list[float]]:
+    r"""Return log p(question token | text, tokens before) of each of the question's n tokens, in nats, by text.
 
     The model reads "{text}\n\nQuestion:" and then " {question}", both without white space at their ends and
     encoded apart, so that the question has the same ids behind every text. A text that does not fit the
@@ -45,10 +50,10 @@ def question_likelihoods(base: BaseModel, texts: Sequence[str], question: str) -
     head = _head(base)
     room = base.context_window - len(head) - len(asked)
     rows = [head + base.chat.encode(f"{text.strip()}\n\nQuestion:")[-room:] for text in texts]
-    found = [0.0] * len(rows)
+    found: list[list[float]] = [[] for _ in rows]
     for batch in _batches([len(row) + len(asked) for row in rows]):
-        for at, value in zip(batch, _score(base, [rows[i] for i in batch], asked), strict=True):
-            found[at] = value
+        for at, values in zip(batch, _score(base, [rows[i] for i in batch], asked), strict=True):
+            found[at] = values
     return found
 
 
@@ -80,8 +85,8 @@ def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
         yield batch
 
 
-def _score(base: BaseModel, rows: Sequence[list[int]], asked: list[int]) -> list[float]:
-    """Mean log p of `asked` behind each row of ids.
+def _score(base: BaseModel, rows: Sequence[list[int]], asked: list[int]) -> list[list[float]]:
+    """Log p of each of `asked` behind each row of ids.
 
     Padded on the right and without a mask: causal attention looks back only, through a sliding window too, so
     no token of a row ever sees its padding.
@@ -96,8 +101,8 @@ def _score(base: BaseModel, rows: Sequence[list[int]], asked: list[int]) -> list
         hidden = hidden[torch.arange(len(rows), device=base.device)[:, None], positions.to(base.device)]  # [R, n, D]
         targets = torch.tensor(asked, device=base.device).repeat(len(rows))
         log_p = _log_p(base, hidden.flatten(0, 1), targets)
-    means: list[float] = log_p.view(len(rows), len(asked)).mean(dim=1).tolist()
-    return means
+    by_row: list[list[float]] = log_p.view(len(rows), len(asked)).tolist()
+    return by_row
 
 
 def _log_p(base: BaseModel, hidden: Tensor, targets: Tensor) -> Tensor:
