@@ -16,7 +16,7 @@ from plume_memory.hypernet.fastweight.network import FastWeightNetwork
 from plume_memory.hypernet.fastweight.parameterizer import load_fast_weight_parameterizer
 from plume_memory.hypernet.loading import load_hypernetwork
 from plume_memory.lora.files import from_bytes
-from plume_memory.model.likelihood import question_likelihoods
+from plume_memory.model.likelihood import question_likelihoods, question_log_probs
 from plume_memory.records import History, Transition, Unit
 from plume_memory.testing import byte_tokenizer, tiny_base, tiny_engine
 
@@ -145,12 +145,14 @@ def test_evidence_is_the_likeliest_sentences_of_the_whole_history(network: Path)
 
 
 def test_a_question_that_memory_does_not_bear_on_gets_neither_adapter(network: Path, tmp_path: Path) -> None:
-    """The gain in likelihood by the evidence decides: just above the threshold memory answers, just below it not."""
+    """The gain of its tokens by the evidence decides: just above the threshold memory answers, just below it not."""
     base = tiny_base("llama")
     told, asked = "Alice lives in Bern.", "Where does Alice live?"
-    nothing, behind = question_likelihoods(base, ["", told], asked)
+    nothing, behind = question_log_probs(base, ["", told], asked)
+    gain = sum(b - n for n, b in zip(nothing, behind, strict=True) if b > n)
+    assert gain > 0
     answers = {}
-    for name, relevance in (("always", None), ("just", behind - nothing - 1e-4), ("never", behind - nothing + 1e-4)):
+    for name, relevance in (("always", None), ("just", gain - 1e-4), ("never", gain + 1e-4)):
         settings = MethodSettings(unit_tokens=400, relevance=relevance)
         engine = Engine(base, load_fast_weight_parameterizer(base, network), settings)
         with ParametricMemory.open(name, url=f"sqlite:///{tmp_path}/memory.db", engine=engine) as memory:

@@ -51,34 +51,15 @@ questions, `bench/routing_sweep.py --likelihood`) the first / one of the first t
 with the lexical score at δ = 0.2 and in 40 / 66 % by likelihood.
 
 `retold` is for units of one sentence over a whole history, where an old and a new version of a sentence both rank
-high and a margin cannot tell the newer fact from another one. A later unit of the shortlist retells an earlier one if it
-
-- holds every term of the question that the earlier one holds, `FUNCTION_WORDS` apart: what was asked about is still what it is about;
-- makes the question at most `REACH_NATS` less likely: a sentence about Alice's work does not retell where she lives;
-- shares `RETOLD` of their terms, weighted by their rarity in the shortlist.
-
-It takes the earlier unit's place. And a unit that says much the same as another (`PARALLEL`), but holds only a part of
-the question's terms that the other holds, is about somebody else: it is left out too. Share of questions whose
-evidence, the first three, holds the current answer, and of those on what the update changed whose evidence holds the
-replaced one alone (SmolLM2-135M, development data); and of 30 pairs of notes with a question, written for this, of which
-12 are retellings (tests/evidence/test_retold.py), how many are taken for retellings wrongly and how many are missed:
-
-                                one update        ten updates    two facts needed   pairs
-                                (72 questions)    (35)           (52)               wrong / missed
-    none left out                88 / 13 %        63 %           40 / 29 %            0 / 12
-    shares 0.2, reach 1.5 alone  92 /  8 %        63 %           85 /  4 %           15 /  4
-    with the question's terms    90 /  8 %        63 %           87 /  4 %            3 /  5
-    ... reach 0.3                90 /  8 %        63 %           87 /  4 %            1 /  5
-    ... shares 0.1               90 /  4 %        63 %           89 /  4 %            1 /  4
-    ... without parallels        92 /  4 %        63 %           89 /  4 %            1 /  4
-    ... function words apart     93 /  4 %        63 %           89 /  0 %            1 /  3    <- chosen
+high and a margin cannot tell the newer fact from another one: what is retold, and what says the same of somebody else,
+is no evidence (likeness.py).
 """
 
 import math
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from typing import NamedTuple
 
@@ -86,6 +67,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plume_memory.errors import InvalidInput
+from plume_memory.evidence.likeness import Likeness
 from plume_memory.records import ScoredUnit, Unit
 
 K1 = 1.5
@@ -103,27 +85,12 @@ MARGIN_NATS = 0.2
 RETOLD_SHORTLIST = 16
 """Most units that `retold` has read; of the 35 questions above 8 find 51 %, 40 find 57 %."""
 
-RETOLD = 0.1
-"""Least share of two units' terms, by weight, that both have, if the later one retells the earlier."""
-
-PARALLEL = 0.22
-"""Least share of their terms by which two units say the same of two subjects; from 0.2 to 0.4 little changes."""
-
-FUNCTION_WORDS = frozenset(
-    "a an and are as at be been by can could did do does for from had has have he her him his how i in is it its many "
-    "me much my of on or she that the their them they this to was we were what when where which who whom whose why "
-    "will with would you your".split()
-)
-"""Terms of a question that name nothing it could be about: a retelling may lack them."""
-
-REACH_NATS = 0.3
-"""How much less likely a retelling may make the question than what it retells, in nats a token."""
-
 Likelihoods = Callable[[Sequence[str]], Sequence[float]]
 """Texts -> mean log p of the question's tokens behind each, in nats."""
 
 Idf = Callable[[int, int], float]
 """(number of units N, number n of them that contain the term) -> weight of the term."""
+
 
 _TERM = re.compile(r"[a-z0-9]+")
 
@@ -297,7 +264,7 @@ class UnitIndex:
         return self._ranked(read, [*order.first.tolist(), *replaced][:k], order.candidates, k)
 
     def _order_of_retellings(self, query: str, read: "_Read") -> "_Order":
-        likeness = _Likeness([self[int(i)] for i in read.shortlist], set(terms_of(query)) - FUNCTION_WORDS)
+        likeness = Likeness([self[int(i)] for i in read.shortlist], query, terms_of)
         newest = likeness.retellings(read.log_p)
         falling = _falling(read.r, np.arange(len(read.r))).tolist()
         about = likeness.about(newest[i] for i in falling)
@@ -342,49 +309,6 @@ class _Read(NamedTuple):
     """Positions of the others, by falling s."""
     lexical: NDArray[np.float64]
     """s of every unit, by position."""
-
-
-class _Likeness:
-    """How much some units, in temporal order, say the same, and what of the question they hold."""
-
-    def __init__(self, units: Sequence[Unit], asked: set[str]) -> None:
-        self._units = units
-        self._terms = [set(terms_of(unit.text)) for unit in units]
-        self._asked = [terms & asked for terms in self._terms]
-        containing = Counter(term for own in self._terms for term in own)
-        self._rarity = {term: math.log(1 + len(units) / n) for term, n in containing.items()}
-
-    def retellings(self, log_p: NDArray[np.float64]) -> list[int]:
-        """For each unit which one tells it last; most often itself."""
-        versions = [unit.version for unit in self._units]
-
-        def retells(j: int, i: int) -> bool:
-            return (
-                versions[j] > versions[i]
-                and log_p[j] >= log_p[i] - REACH_NATS
-                and self._asked[j] >= self._asked[i]
-                and self._shared(i, j) >= RETOLD
-            )
-
-        last = list(range(len(self._units)))
-        for i in reversed(last):  # what tells a later unit last is known before the earlier one's turn
-            later = [j for j in range(i + 1, len(last)) if retells(j, i)]
-            if later:
-                last[i] = last[max(later, key=lambda j: (versions[j], log_p[j]))]
-        return last
-
-    def about(self, units: Iterable[int]) -> set[int]:
-        """Those units that are about what is asked as far as another, much like them, can tell."""
-        some = set(units)
-        return {
-            j for j in some if not any(self._asked[j] < self._asked[i] and self._shared(i, j) >= PARALLEL for i in some)
-        }
-
-    def _shared(self, i: int, j: int) -> float:
-        # sorted: sums round the same way in every process
-        one, other = self._terms[i], self._terms[j]
-        whole = sum(self._rarity[term] for term in sorted(one | other))
-        return sum(self._rarity[term] for term in sorted(one & other)) / whole if whole else 0.0
 
 
 class _Order(NamedTuple):

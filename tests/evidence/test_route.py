@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plume_memory.errors import InvalidInput
-from plume_memory.evidence.route import LEXICAL_WEIGHT, MARGIN_NATS, RETOLD_SHORTLIST, SHORTLIST, UnitIndex, idf
+from plume_memory.evidence.route import LEXICAL_WEIGHT, MARGIN_NATS, SHORTLIST, UnitIndex, idf
 from plume_memory.records import Unit
 
 WORDS = ["the", "a", "lamp", "Bern", "zurich", "7", "fish", "moon"]
@@ -199,60 +199,6 @@ def test_a_query_without_a_term_is_still_read_and_a_blank_one_is_not():
         UnitIndex().rerank("x", never, k=1)
     with pytest.raises(InvalidInput, match="k must be at least 1"):
         index.rerank("x", never, k=0)
-
-
-# --- in the place of what is retold -----------------------------------------------------------------------
-
-
-def told(*texts: str) -> UnitIndex:
-    """One unit per version."""
-    return UnitIndex([Unit(i, i + 1, 0, len(text), text) for i, text in enumerate(texts)])
-
-
-def order(index: UnitIndex, log_p: list[float]) -> list[tuple[int, bool]]:
-    ranked = index.retold("Where does Alice live?", lambda texts: log_p[: len(texts)], k=99)
-    return [(one.unit.position, one.candidate) for one in ranked]
-
-
-def test_a_retelling_takes_the_place_of_what_it_retells_though_it_is_less_likely():
-    index = told("Alice lives in a flat in Bern.", "Bob has a boat.", "Alice now lives in a flat in Zurich.")
-    assert order(index, [-1.0, -4.0, -2.0]) == [(2, True), (1, False)]
-
-
-def test_one_that_shares_too_little_or_is_too_unlikely_or_is_of_the_same_text_takes_no_place():
-    other = told("Alice lives in a flat in Bern.", "Bob has a boat.", "The market is on Tuesdays.")
-    assert order(other, [-1.0, -4.0, -2.0])[0] == (0, True)
-    retold = ("Alice lives in a flat in Bern.", "Bob has a boat.", "Alice now lives in a flat in Zurich.")
-    assert order(told(*retold), [-1.0, -4.0, -3.5])[0] == (0, True)
-    same = UnitIndex([Unit(i, 1, 0, len(text), text) for i, text in enumerate(retold)])
-    assert order(same, [-1.0, -4.0, -2.0])[0] == (0, True)
-
-
-def test_of_three_tellings_the_last_stands_for_all():
-    index = told(*(f"Alice lives in a small flat in {city}." for city in ("Bern", "Zug", "Olten")))
-    assert order(index, [-1.0, -1.9, -2.8]) == [(2, True)]
-
-
-def test_candidates_lie_within_the_margin_and_what_nothing_retells_is_listed_once():
-    index = told("red lamp", "blue boat", "green moon", "old fish")
-    assert order(index, [-2.0, -1.0, -1.1, -3.0]) == [(1, True), (2, True), (0, False), (3, False)]
-    assert order(index, [-2.0, -1.0, -1.4, -3.0]) == [(1, True), (2, False), (0, False), (3, False)]
-
-
-def test_only_the_shortlist_is_read_by_either_rule():
-    index = told(*(f"lamp number {i}" for i in range(RETOLD_SHORTLIST + 5)))
-    read: list[str] = []
-
-    def likelihoods(shown):
-        read.extend(shown)
-        return [-1.0] * len(shown)
-
-    ranked = index.retold("lamp", likelihoods, k=99)
-    assert len(read) == RETOLD_SHORTLIST
-    assert sorted(one.unit.position for one in ranked) == list(range(len(index)))
-    with pytest.raises(InvalidInput, match="empty"):
-        UnitIndex().retold("x", likelihoods, k=1)
-    assert index.retold(" ", likelihoods, k=1)[0].unit.position == len(index) - 1
 
 
 def test_scores_stay_inside_the_unit_interval_whatever_is_rounded():

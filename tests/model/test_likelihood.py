@@ -10,7 +10,7 @@ from tokenizers.processors import TemplateProcessing
 
 from plume_memory.errors import InvalidInput
 from plume_memory.model.base import BaseModel
-from plume_memory.model.likelihood import BATCH_TOKENS, QUESTION_TOKENS, question_likelihoods
+from plume_memory.model.likelihood import BATCH_TOKENS, QUESTION_TOKENS, question_likelihoods, question_log_probs
 from plume_memory.testing import byte_tokenizer, tiny_base
 
 QUESTION = "Where does Alice live?"
@@ -52,6 +52,12 @@ def watched(base: BaseModel) -> Iterator[tuple[list[torch.Size], list[int]]]:
     finally:
         for hook in hooks:
             hook.remove()
+
+
+def test_a_likelihood_is_the_mean_over_the_questions_tokens(tiny: BaseModel) -> None:
+    by_token = question_log_probs(tiny, TEXTS, QUESTION)
+    assert {len(one) for one in by_token} == {len(tiny.chat.encode(" " + QUESTION))}
+    assert question_likelihoods(tiny, TEXTS, QUESTION) == pytest.approx([sum(one) / len(one) for one in by_token])
 
 
 def test_a_batch_gives_the_mean_log_p_of_each_text_alone(tiny: BaseModel) -> None:

@@ -1,0 +1,51 @@
+"""What of a history is activated: the gate by relevance, and the sides of a question."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from plume_memory.config import MethodSettings
+from plume_memory.evidence.activation import Activation, gain_of
+from plume_memory.evidence.route import UnitIndex
+from plume_memory.records import Unit
+
+TEXTS = ("Alice lives in Bern.", "Bob has a boat.", "Alice plays chess.")
+INDEX = UnitIndex([Unit(i, i + 1, 0, len(text), text) for i, text in enumerate(TEXTS)])
+
+
+def activation(nothing: Sequence[float], behind: Sequence[float], **options: object) -> Activation:
+    """Every text makes the question's tokens as likely as `behind`, no text as `nothing`."""
+    settings = MethodSettings(**options)  # type: ignore[arg-type]
+    return Activation(settings, lambda texts, question: [behind if text else nothing for text in texts])
+
+
+def test_what_some_tokens_lose_does_not_hide_what_others_gain() -> None:
+    """A polite question about the memory: most of its words are none that a note foretells."""
+    polite = [-3.0] * 30, [-3.5] * 28 + [-0.5, -0.2]
+    assert gain_of(*polite) == pytest.approx(2.5 + 2.8)
+    assert activation(*polite, relevance=5.0).activate(INDEX, "Could you remind me where Alice lives, please?")
+    assert activation(*polite, relevance=5.4).activate(INDEX, "Could you remind me where Alice lives, please?") == []
+
+
+def test_without_a_threshold_memory_always_answers() -> None:
+    assert len(activation([-1.0], [-9.0], evidence_units=2).activate(INDEX, "Who wrote Hamlet?")) == 2
+
+
+@pytest.mark.parametrize("router", ["lexical", "likelihood", "sentences"])
+def test_a_ranking_misses_no_unit_whatever_the_evidence_leaves_out(router: str) -> None:
+    index = UnitIndex(
+        [Unit(i, i + 1, 0, 9, f"Alice lives in {city}.") for i, city in enumerate(("Bern", "Zug", "Chur"))]
+    )
+    chosen = activation([-2.0], [-1.0], router=router, evidence_units=3)
+    assert sorted(one.unit.position for one in chosen.rank(index, "Where does Alice live?", k=9)) == [0, 1, 2]
+    evidence = [one.unit.position for one in chosen.activate(index, "Where does Alice live?")]
+    assert evidence == [2] if router == "sentences" else sorted(evidence) == [0, 1, 2]
+
+
+def test_sides_are_all_together_and_each_alone_where_each_may_answer() -> None:
+    together, each = activation([-1.0], [-1.0]), activation([-1.0], [-1.0], alone_margin=0.0)
+    routed = together.rank(INDEX, "Alice", k=3)
+    assert together.sides(routed) == [routed]
+    assert each.sides(routed) == [routed, *([one] for one in routed)]
+    assert each.sides(routed[:1]) == [routed[:1]]
+    assert each.sides([]) == [[]]
