@@ -2,7 +2,7 @@
 
 The reference is fed to both streams as if it had been generated; at each of its tokens the fused scores
 S_t = log p_g + λ_t log p_e are sorted and the token's place is noted. With k candidates a token counts as
-recalled when its place is at most k.
+recalled when its place is at most k. Of several units it is the joint evidence that is scored, not each alone.
 """
 
 from collections.abc import Sequence

@@ -59,6 +59,10 @@ class DerivedCache:
         known = self._derivations.lookup(key)
         return known is not None and self._artifacts.has(known.sha256)
 
+    def is_current(self) -> bool:
+        """Whether nothing was erased since the texts were read that are derived from."""
+        return self._sources.is_current()
+
     def discard(self, key: str) -> None:
         """Forget a derivation and delete its artifact; it is built anew when next needed."""
         known = self._derivations.lookup(key)

@@ -81,6 +81,9 @@ class Cache(Protocol):
     def discard(self, key: str) -> None:
         """Delete the bytes under `key`, if there are any."""
 
+    def is_current(self) -> bool:
+        """Whether no text that its reader holds was erased since it was read; else nothing of it may be kept."""
+
 
 class Engine:
     """A base model, a parameterizer and the method's settings.
@@ -218,9 +221,10 @@ class Engine:
         parameterizer = self.parameterizer
         if not transitions or parameterizer is None:
             return []
+        if parameterizer.additive and parameterizer.shared_a is None:
+            return [unit.text for unit in self.units(transitions)]
         if parameterizer.additive:
-            budget = self.settings.unit_tokens if parameterizer.shared_a is None else parameterizer.max_tokens
-            return [piece.text for piece in self._pieces(transitions, budget)]
+            return [piece.text for piece in self._pieces(transitions, parameterizer.max_tokens)]
         if self.settings.chunking == "near_equal":
             return [join_transitions([t.text for t in transitions])]
         packs: list[list[str]] = []
@@ -387,8 +391,10 @@ class Engine:
             finally:
                 with self._recent_lock:
                     self._making.pop(key, None)
+            current = cache.is_current()
             with self._recent_lock:
-                if releases == self._releases[cache.place]:  # else its text may be one that was erased meanwhile
+                # else its text may be one that was erased, before or meanwhile
+                if current and releases == self._releases[cache.place]:
                     self._recent[key] = made
                     while len(self._recent) > RECENT:
                         self._recent.popitem(last=False)

@@ -108,13 +108,14 @@ class Snapshot:
         return self._engine.discard(self._history, self._cache)
 
     def route(self, query: str, *, k: int = 1) -> list[ScoredUnit]:
-        """Return units in the order of activation: the first are the evidence; empty for an empty memory.
+        """Return units in the order of activation; empty for an empty memory, and none is missing otherwise.
 
-        Candidates (within the router's margin of the best) come first, the latest first; then the rest as
-        the router ranks them.
+        Candidates (within the router's margin of the best) come first; then the rest as the router ranks them, with
+        `sentences` what is retold later behind what retells it. Which of them an answer is from is for the answer
+        to say: a question that memory does not bear on has a ranking too.
 
         Raises:
-            InvalidInput: k is below 1, or the likelihood router is asked half a character.
+            InvalidInput: k is below 1, or another router than the lexical one is asked half a character.
         """
         if k < 1:
             raise InvalidInput(f"k must be at least 1, got {k}.")
@@ -136,7 +137,8 @@ class Snapshot:
         Args:
             question: a question, or a conversation that ends with a user or tool turn (its last user
                 turn is routed).
-            max_new_tokens: longest answer; the engine's setting when not given.
+            max_new_tokens: longest answer; the engine's setting when not given. Where units also answer alone, one
+                shorter than their trial (`TRIAL_TOKENS`) can choose another of them.
             min_new_tokens: the model does not end its answer before this many tokens.
             stop: texts that end the answer; none of them is part of it.
             top_candidates: keep this many candidates of both streams per token in the trace.
@@ -323,3 +325,6 @@ class _NoCache:
 
     def discard(self, key: str) -> None:
         return None
+
+    def is_current(self) -> bool:
+        return True

@@ -37,6 +37,9 @@ class Kept:
             self.held[key] = build()
         return self.held[key]
 
+    def is_current(self) -> bool:
+        return True
+
     def discard(self, key: str) -> None:
         self.held.pop(key, None)
 

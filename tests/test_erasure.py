@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from plume_memory import Engine, ParametricMemory
+from plume_memory import Engine, MethodSettings, ParametricMemory
 from plume_memory.errors import InvalidInput
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.records import Answer, ErasureCertificate, History, Version
@@ -80,6 +80,30 @@ def test_an_engine_lets_go_of_what_it_kept_of_the_place(tmp_path: Path) -> None:
         memory.erase(1, derive=False)
         assert not engine._recent
         assert "_count_joined" not in vars(engine)
+        assert artifact_names(tmp_path) == set()
+
+
+@pytest.mark.parametrize("router", ["likelihood", "sentences"])
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_what_a_pinned_version_derives_after_an_erasure_stays_nowhere(
+    tmp_path: Path, router: str, elsewhere: bool
+) -> None:
+    """Its holder still reads the text it was pinned with; the engine, which outlives it, keeps nothing of it."""
+    settings = MethodSettings(max_new_tokens=3, router=router, evidence_units=2, alone_margin=0.0)  # type: ignore[arg-type]
+    engine = tiny_engine(settings=settings)
+    with opened(tmp_path, "alice", engine) as memory:
+        memory.update("Bob has a boat.", derive=False)
+        memory.update(SECRET, derive=False)
+        pinned = memory.at(version=2)
+        if elsewhere:
+            with opened(tmp_path, "alice", tiny_engine()) as other:
+                other.erase(2, derive=False)
+        else:
+            memory.erase(2, derive=False)
+
+        assert len(pinned.ask(QUESTION).evidence_units) > 0
+
+        assert not engine._recent
         assert artifact_names(tmp_path) == set()
 
 

@@ -24,7 +24,9 @@ class Case:
     transition: MuseTransition
     question: MuseQuestion
     units: tuple[ScoredUnit, ...]
-    """In the order of activation; the first are the evidence."""
+    """In the order of activation."""
+    evidence: tuple[ScoredUnit, ...]
+    """What the answer is from; none where memory does not bear on the question."""
     text: str
     trace: tuple[TokenTrace, ...]
 
@@ -51,9 +53,10 @@ def explain(method: Plume, transition: MuseTransition, question: MuseQuestion) -
     settings = DecodeSettings(
         max_new_tokens=asked.max_new_tokens, lambda_max=asked.lambda_max, tau=asked.tau, top_candidates=SHOWN
     )
-    contest = prepared.contest(question, method.engine.sides(prepared.route(question)))
-    decoded = decode_contests(method.engine.decoder.decode, [contest], settings)[0].decoded
-    return Case(transition, question, tuple(units), decoded.text, decoded.trace)
+    sides = method.engine.sides(prepared.route(question))
+    won = decode_contests(method.engine.decoder.decode, [prepared.contest(question, sides)], settings)[0]
+    evidence = tuple(sides[won.rival])
+    return Case(transition, question, tuple(units), evidence, won.decoded.text, won.decoded.trace)
 
 
 def view(case: Case) -> View:
@@ -70,9 +73,18 @@ def view(case: Case) -> View:
     )
     units = Table(
         "Units, in the order of activation",
-        ("version", "score", "candidate", "text"),
-        tuple((str(u.unit.version), f"{u.score:.3g}", "yes" if u.candidate else "no", u.unit.text) for u in case.units),
-        ("The first are the evidence; candidates lie within the router's margin of the best, the latest first.",),
+        ("version", "score", "candidate", "evidence", "text"),
+        tuple(
+            (
+                str(u.unit.version),
+                f"{u.score:.3g}",
+                "yes" if u.candidate else "no",
+                "yes" if u.unit in [one.unit for one in case.evidence] else "no",
+                u.unit.text,
+            )
+            for u in case.units
+        ),
+        ("Candidates lie within the router's margin of the best; evidence is what the answer is from.",),
     )
     tokens = Table(
         "Tokens",
