@@ -3,10 +3,10 @@
     python bench/relevance.py [--hypernetwork shipped] [--seed 0]
 
 Memories of bundled records, chains after five updates, invented facts and two short notes are asked their own
-questions and general ones (none of them among those that bench/hypernetwork.py counts damage on). Gain is log
-p(question | evidence) − log p(question | no text), in nats a token, under the bare base model: what `relevance` is
-compared with (evidence/activation.py). One JSON line per kind of memory with the gain's quantiles, then one per
-threshold: the share of own questions that would lose memory, and of general ones that would keep it.
+questions and general ones (none of them among those that bench/hypernetwork.py counts damage on), each plainly and in
+a polite frame. Gain is what `relevance` is compared with (`gain_of` in evidence/activation.py), in nats. One JSON line
+per kind of memory with the gain's quantiles, then one per threshold: the share of own questions that would lose memory,
+and of general ones that would keep it, plain and polite.
 """
 
 import argparse
@@ -17,8 +17,9 @@ from collections.abc import Sequence
 
 from eval.datasets.muse import load
 from plume_memory.engine import Engine
+from plume_memory.evidence.activation import gain_of
 from plume_memory.evidence.route import UnitIndex
-from plume_memory.model.likelihood import question_likelihoods
+from plume_memory.model.likelihood import question_log_probs
 from plume_memory.records import Transition, join_units
 from plume_memory.training.facts import FactSource
 
@@ -69,11 +70,13 @@ def memories(chance: random.Random) -> list[tuple[str, Sequence[str], Sequence[s
     return found
 
 
+FRAMES = {"plain": "{}", "polite": "I hope you are well. I forgot something and need your help: {}"}
+
+
 def gain(engine: Engine, index: UnitIndex, question: str) -> float:
     """How much likelier the evidence makes the question."""
     evidence = join_units([one.unit for one in engine.activate(index, question)])
-    nothing, behind = question_likelihoods(engine.base, ["", evidence], question)
-    return behind - nothing
+    return gain_of(*question_log_probs(engine.base, ["", evidence], question))
 
 
 def main() -> None:
@@ -85,22 +88,26 @@ def main() -> None:
     loaded = Engine.load("smollm2-135m", hypernetwork=given.hypernetwork)
     engine = Engine(loaded.base, loaded.parameterizer, loaded.settings.model_copy(update={"relevance": None}))
     chance = random.Random(f"bench:relevance:{given.seed}")
-    gains: dict[tuple[str, str], list[float]] = defaultdict(list)
+    gains: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     for kind, texts, own in memories(chance):
         index = UnitIndex(engine.units([Transition(number, text) for number, text in enumerate(texts, start=1)]))
         for asked, questions in (("own", own), ("general", chance.sample(GENERAL, 3))):
-            gains[kind, asked] += [gain(engine, index, question) for question in questions]
-    for (kind, asked), values in sorted(gains.items()):
+            for frame, words in FRAMES.items():
+                gains[kind, asked, frame] += [gain(engine, index, words.format(question)) for question in questions]
+    for (kind, asked, frame), values in sorted(gains.items()):
         ordered = sorted(values)
         quantiles = {f"q{100 * q:.0f}": round(ordered[int(q * (len(ordered) - 1))], 2) for q in (0, 0.05, 0.5, 0.95, 1)}
-        print(json.dumps({"memory": kind, "asked": asked, "questions": len(values), **quantiles}), flush=True)
-    every = {
-        asked: [g for (_, own), some in gains.items() if own == asked for g in some] for asked in ("own", "general")
-    }
-    for threshold in (0.2, 0.3, 0.4, 0.5, 0.6):
-        lost = sum(g < threshold for g in every["own"]) / len(every["own"])
-        kept = sum(g >= threshold for g in every["general"]) / len(every["general"])
-        row = {"relevance": threshold, "own_without_memory": round(lost, 3), "general_with_memory": round(kept, 3)}
+        row = {"memory": kind, "asked": asked, "frame": frame, "questions": len(values)}
+        print(json.dumps({**row, **quantiles}), flush=True)
+    every: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for (_, asked, frame), values in gains.items():
+        every[asked, frame] += values
+    for threshold in (4.0, 5.0, 6.0, 7.0):
+        row = {"relevance": threshold}
+        for (asked, frame), values in sorted(every.items()):
+            kept = sum(value >= threshold for value in values) / len(values)
+            share = 1 - kept if asked == "own" else kept
+            row[f"{asked}_{'without' if asked == 'own' else 'with'}_memory_{frame}"] = round(share, 3)
         print(json.dumps(row), flush=True)
 
 
