@@ -7,7 +7,7 @@ import types
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import pytest
 import torch
@@ -55,7 +55,7 @@ class Recipe:
     q_width: int = 256
     k_width: int = 128
     compiled: bool = False
-    enums: bool = False
+    enums: Literal["by value", "by name"] | None = None
 
 
 @dataclass
@@ -71,7 +71,7 @@ class Reference:
 
     def save(self, path: Path) -> Path:
         """Pickle with the reference's class names, which this process only pretends to have."""
-        with pretended_modules() as classes:
+        with pretended_modules(self.recipe.enums) as classes:
             aggregator = dict(self.aggregator)
             if self.recipe.enums:
                 aggregator["aggregator_type"] = classes["AGGREGATOR_TYPE"](aggregator["aggregator_type"])
@@ -88,6 +88,16 @@ class Reference:
         return path
 
 
+def _by_name(member: enum.Enum, protocol: int) -> Any:
+    """As Python 3.11.0 to 3.11.3 pickle the member of an enum."""
+    return getattr, (type(member), member.name)
+
+
+def _by_value(member: enum.Enum, protocol: int) -> Any:
+    """As every other Python does."""
+    return type(member), (member.value,)
+
+
 class pretended_modules:
     """Classes that pickle under the reference's names, for the length of a `with`."""
 
@@ -98,6 +108,9 @@ class pretended_modules:
         "CtxEncoderArguments": "ctx_to_lora.configs",
     }
 
+    def __init__(self, enums: str | None) -> None:
+        self.enums = enums
+
     def __enter__(self) -> dict[str, Any]:
         self.added = ["ctx_to_lora", "ctx_to_lora.modeling", *sorted(set(self.HOMES.values()))]
         for name in self.added:
@@ -107,6 +120,7 @@ class pretended_modules:
             made: Any = type(name, (), {"__init__": lambda self, state: self.__dict__.update(state)})
             if name == "AGGREGATOR_TYPE":
                 made = enum.Enum(name, {"PERCEIVER": "perceiver", "POOLER": "pooler"}, type=str)
+                made.__reduce_ex__ = _by_name if self.enums == "by name" else _by_value
             made.__module__ = home
             setattr(sys.modules[home], name, made)
             classes[name] = made

@@ -31,7 +31,7 @@ def test_the_manifest_says_where_the_weights_come_from(reference, tmp_path):
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["config.json", "model.safetensors"]
 
 
-@pytest.mark.parametrize("option", [{"compiled": True}, {"enums": True}])
+@pytest.mark.parametrize("option", [{"compiled": True}, {"enums": "by value"}, {"enums": "by name"}])
 def test_compiled_and_enum_checkpoints_are_the_same_network(reference, recipe, tmp_path, option):
     plain = load(convert(reference().save(tmp_path / "a.bin"), tmp_path / "a"))
     other = load(convert(reference(recipe(**option)).save(tmp_path / "b.bin"), tmp_path / "b"))

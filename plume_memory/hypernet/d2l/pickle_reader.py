@@ -44,6 +44,12 @@ class Stub:
         self.state = state
 
 
+class _EnumStub(Stub):
+    """A member of an enum: its value is its one argument."""
+
+    value_of: Callable[[str], str]
+
+
 class _Storage(NamedTuple):
     """A storage class of torch: the dtype of what it holds."""
 
@@ -55,10 +61,10 @@ class _Maker:
 
     __slots__ = ("_function",)
 
-    def __init__(self, function: Callable[..., Tensor]) -> None:
+    def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
 
-    def __call__(self, *arguments: Any) -> Tensor:
+    def __call__(self, *arguments: Any) -> Any:
         return self._function(*arguments)
 
     def __setstate__(self, state: Any) -> None:
@@ -77,18 +83,21 @@ _STORAGES = {
 _STUBS = (
     "ctx_to_lora.modeling.hypernet.HypernetConfig",
     "ctx_to_lora.modeling.aggregator.AggregatorConfig",
-    "ctx_to_lora.modeling.aggregator.AGGREGATOR_TYPE",
-    "ctx_to_lora.pooling.POOL_FN",
-    "ctx_to_lora.modeling.aggregator.POOL_FN",
     "ctx_to_lora.configs.CtxEncoderArguments",
-    "ctx_to_lora.modeling.ctx_encoder.CTX_ENCODER_TYPE",
-    "ctx_to_lora.configs.CTX_ENCODER_TYPE",
     "peft.tuners.lora.config.LoraConfig",
     "peft.tuners.lora.config.LoraRuntimeConfig",
-    "peft.utils.peft_types.PeftType",
-    "peft.utils.peft_types.TaskType",
     "torch.device",
 )
+_ENUMS: dict[str, Callable[[str], str]] = {
+    "ctx_to_lora.modeling.aggregator.AGGREGATOR_TYPE": str.lower,
+    "ctx_to_lora.pooling.POOL_FN": str.lower,
+    "ctx_to_lora.modeling.aggregator.POOL_FN": str.lower,
+    "ctx_to_lora.modeling.ctx_encoder.CTX_ENCODER_TYPE": str.lower,
+    "ctx_to_lora.configs.CTX_ENCODER_TYPE": str.lower,
+    "peft.utils.peft_types.PeftType": str,
+    "peft.utils.peft_types.TaskType": str,
+}
+"""The value of a member by its name: Python 3.11.0 to 3.11.3 pickle the name, all others the value."""
 _DTYPES = ("float32", "float16", "bfloat16", "float64", "int64", "int32", "bool")
 
 
@@ -118,19 +127,38 @@ def _rebuild_parameter(content: Any, requires_grad: Any, hooks: Any) -> Tensor:
     return content
 
 
+def _member(kind: Any, name: Any) -> Stub:
+    """Stand in for getattr, which some Pythons pickle a member of an enum with; nothing else is got by it."""
+    if not (isinstance(kind, type) and issubclass(kind, _EnumStub) and type(name) is str):
+        raise _unsafe("builtins.getattr")
+    return kind(kind.value_of(name))
+
+
+def _unsafe(name: str) -> UnsafeCheckpoint:
+    return UnsafeCheckpoint(
+        f"The checkpoint names {name}, which is not on the converter's list; nothing was "
+        "executed. Do not load this file with other tools unless you trust its author."
+    )
+
+
 def _admitted() -> dict[str, Any]:
     """Every name a checkpoint may use, and what stands in for it."""
     names: dict[str, Any] = {f"torch.{name}": _Storage(dtype) for name, dtype in _STORAGES.items()}
     names |= {f"torch.storage.{name}": _Storage(dtype) for name, dtype in _STORAGES.items()}
     names |= {name: type(name.rpartition(".")[2], (Stub,), {}) for name in _STUBS}
+    for name, value_of in _ENUMS.items():
+        names[name] = type(name.rpartition(".")[2], (_EnumStub,), {"value_of": staticmethod(value_of)})
     names |= {f"torch.{name}": getattr(torch, name) for name in _DTYPES}
     names |= {
         "torch._utils._rebuild_tensor_v2": _Maker(_rebuild_tensor),
         "torch._utils._rebuild_parameter": _Maker(_rebuild_parameter),
         "collections.OrderedDict": OrderedDict,
         "builtins.set": set,
-        "__builtin__.set": set,  # as protocol 2 spells it
+        "builtins.getattr": _Maker(_member),
     }
+    names |= {
+        f"__builtin__.{name}": names[f"builtins.{name}"] for name in ("set", "getattr")
+    }  # as protocol 2 spells it
     return names
 
 
@@ -144,10 +172,7 @@ class _RestrictedUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         found = self._admitted.get(f"{module}.{name}")
         if found is None:
-            raise UnsafeCheckpoint(
-                f"The checkpoint names {module}.{name}, which is not on the converter's list; nothing was "
-                "executed. Do not load this file with other tools unless you trust its author."
-            )
+            raise _unsafe(f"{module}.{name}")
         return found
 
     def persistent_load(self, pid: Any) -> Tensor:
