@@ -17,7 +17,7 @@ from eval.caches import CountingCache
 from eval.methods.anyedit import AnyEdit, AnyEditSettings
 from eval.methods.decoding import Answerer
 from eval.methods.distilled import CD, CDOracle, ExamSettings
-from eval.methods.parametric import D2L, D2LOracle, GlobalForm, Plume, PreparedPlume, Router, Streams
+from eval.methods.parametric import D2L, D2LOracle, Evidence, GlobalForm, Plume, PreparedPlume, Streams
 from eval.methods.prompted import Prompted, Retrieved, Shown
 from eval.methods.protocol import Method, Prepared, Reply
 from eval.metrics.phases import measured
@@ -34,14 +34,14 @@ PROMPTED: Mapping[str, Shown] = {
     "base with context": "everything",
     "last update": "last update",
 }
-COMPOSED: Mapping[str, tuple[Streams, GlobalForm, Router]] = {
-    "plume": ("fused", "difference", "score"),
-    "memory only": ("memory only", "difference", "score"),
-    "global only": ("global only", "difference", "score"),
-    "scaled full": ("fused", "scaled full", "score"),
-    "scaled full, global only": ("global only", "scaled full", "score"),
-    "whole texts": ("fused", "whole texts", "score"),
-    "whole texts, global only": ("global only", "whole texts", "score"),
+COMPOSED: Mapping[str, tuple[Streams, GlobalForm, Evidence]] = {
+    "plume": ("fused", "difference", "routed"),
+    "memory only": ("memory only", "difference", "routed"),
+    "global only": ("global only", "difference", "routed"),
+    "scaled full": ("fused", "scaled full", "routed"),
+    "scaled full, global only": ("global only", "scaled full", "routed"),
+    "whole texts": ("fused", "whole texts", "routed"),
+    "whole texts, global only": ("global only", "whole texts", "routed"),
     "gold evidence": ("fused", "difference", "gold"),
     "gold evidence, memory only": ("memory only", "difference", "gold"),
 }

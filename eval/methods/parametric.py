@@ -25,7 +25,7 @@ from plume_memory.records import History, ScoredUnit, Transition, join_transitio
 
 Streams = Literal["fused", "memory only", "global only"]
 GlobalForm = Literal["difference", "scaled full", "whole texts"]
-Router = Literal["score", "gold"]
+Evidence = Literal["routed", "gold"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class Plume:
     The other forms answer questions about it. `scaled full`: s·full of the same Frobenius norm (over all layers)
     in place of α·full + β·(full − old); is it the difference that matters, or the amplitude? `whole texts`: full
     and old written in one pass each, also by a network that otherwise adds up units; does adding up cost? The
-    router `gold` activates the unit that holds the gold evidence; what would a perfect router give?
+    evidence `gold` is the unit that holds the gold evidence, whatever the router says; what would a perfect one give?
     """
 
     engine: Engine
@@ -109,12 +109,12 @@ class Plume:
     answerer: Answerer
     streams: Streams = "fused"
     global_form: GlobalForm = "difference"
-    router: Router = "score"
+    evidence: Evidence = "routed"
 
     @property
     def settings(self) -> Mapping[str, Any]:
         """The engine's settings and what differs from the method."""
-        own = {"streams": self.streams, "global_form": self.global_form, "router": self.router}
+        own = {"streams": self.streams, "global_form": self.global_form, "evidence_unit": self.evidence}
         return {"parameterizer": _network(self.engine), **own, **self.engine.settings.model_dump()}
 
     def prepare(self, transition: MuseTransition) -> "PreparedPlume":
@@ -181,7 +181,7 @@ class PreparedPlume:
     def route(self, question: MuseQuestion) -> list[ScoredUnit]:
         """The units a question activates, in the router's order."""
         engine = self.method.engine
-        if self.method.router == "score":
+        if self.method.evidence == "routed":
             return engine.activate(self.index, question.question)
         # the latest unit that shares the longest piece of the evidence: it may run over a unit's end
         gold = max(self.index, key=lambda unit: (_shared(unit.text, question.gold_evidence), unit.position))

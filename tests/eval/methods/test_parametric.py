@@ -102,7 +102,10 @@ def test_whole_texts_are_written_in_one_pass_each() -> None:
 
 def test_the_gold_router_activates_the_unit_that_holds_the_evidence() -> None:
     engine = tiny_engine(settings=MethodSettings(unit_tokens=24, max_new_tokens=4))
-    prepared = plume(engine, router="gold").prepare(TRANSITION)
+    method = plume(engine, evidence="gold")
+    assert method.settings["evidence_unit"] == "gold", "a row says so"
+    assert method.settings["router"] == engine.settings.router, "and which router it did not ask"
+    prepared = method.prepare(TRANSITION)
     assert len(prepared.index) > len(TEXTS), "the first text has two units"
     assert [prepared.route(question)[0].unit.text.strip() for question in QUESTIONS] == [
         "Ann lives in Zug.",
