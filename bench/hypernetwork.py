@@ -1,6 +1,7 @@
 """A trained hypernetwork against its targets: one JSON line per measurement.
 
     python bench/hypernetwork.py [facts squad mini update damage long speed] [--hypernetwork DIR] [--contexts 500]
+    python bench/hypernetwork.py squad --shard 0/4      # hours on two cores: a quarter each, rows add up by `questions`
 
 ROUGE-L recall with stemming, greedy, 48 new tokens. `memory` is one adapter of the text alone, `product` what
 `memory.ask` says (routed, both streams), `in_context` the same model reading the same text in its prompt, with
@@ -79,6 +80,7 @@ class Bench:
         self.engine = Engine.load("smollm2-135m", hypernetwork=given.hypernetwork)
         self.data, self.contexts, self.records = data, given.contexts, given.records
         self.counts: list[int] = given.facts
+        self.shard, self.shards = (int(part) for part in given.shard.split("/"))
         self.prompts = () if given.without_context else PROMPTS
         self.base = self.engine.base
 
@@ -176,7 +178,9 @@ class Bench:
         chance = random.Random("bench:squad")
         chosen = chance.sample(records, min(self.contexts, len(records)))
         asked = [[(qa["question"], qa["answers"])] for qa in (chance.choice(r["qas"]) for r in chosen)]
-        say(self.static("squad_dev", [r["context"] for r in chosen], asked))
+        own = slice(self.shard, None, self.shards)
+        row = self.static("squad_dev", [r["context"] for r in chosen[own]], asked[own])
+        say(row | {"shard": f"{self.shard}/{self.shards}"})
 
     def mini(self) -> None:
         """The original records, before the update."""
@@ -321,6 +325,7 @@ def main() -> None:
     parser.add_argument("what", nargs="*", default=["facts", "mini", "update", "damage", "speed", "long", "squad"])
     parser.add_argument("--hypernetwork", default="auto")
     parser.add_argument("--contexts", type=int, default=500)
+    parser.add_argument("--shard", default="0/1", help="of squad's contexts: the i-th of n parts")
     parser.add_argument("--records", type=int, help="of mini_squad: the first so many; all by default")
     parser.add_argument("--facts", type=int, nargs="*", default=[1, 4, 8, 20], help="facts per invented text")
     parser.add_argument(

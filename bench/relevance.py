@@ -4,7 +4,8 @@
 
 Memories of bundled records, chains after five updates, invented facts and two short notes are asked their own
 questions and general ones (none of them among those that bench/hypernetwork.py counts damage on), each plainly and in
-a polite frame. Gain is what `relevance` is compared with (`gain_of` in evidence/activation.py), in nats. One JSON line
+a polite frame. Gain is what `relevance` is compared with (evidence/relevance.py), in nats, twice as much where half
+of it is enough: the question and its evidence name the same. One JSON line
 per kind of memory with the gain's quantiles, then one per threshold: the share of own questions that would lose memory,
 and of general ones that would keep it, plain and polite.
 """
@@ -17,8 +18,8 @@ from collections.abc import Sequence
 
 from eval.datasets.muse import load
 from plume_memory.engine import Engine
-from plume_memory.evidence.activation import gain_of
-from plume_memory.evidence.route import UnitIndex
+from plume_memory.evidence.relevance import gain_of, share_needed
+from plume_memory.evidence.route import UnitIndex, terms_of
 from plume_memory.model.likelihood import question_log_probs
 from plume_memory.records import Transition, join_units
 from plume_memory.training.facts import FactSource
@@ -56,6 +57,41 @@ GENERAL = (
 RECORDS = {"mini-squad": 8, "mini-ropes": 5, "mini-multihop": 6, "mini-math": 4, "mini-code": 4, "muse-chains": 3}
 NOTES = ("Alice lives in Bern.", "Alice moved to Zurich.")
 ABOUT_NOTES = ("Where does Alice live?", "Where does she live now?", "What do you know about Alice?")
+SHORT = (
+    ("My name is Juno Abara.", "What is my name?"),
+    ("Kim owns a red kayak.", "What does Kim own?"),
+    ("I am allergic to peanuts.", "What am I allergic to?"),
+    ("I live in Porto.", "Where do I live?"),
+    ("My brother is called Tadeo.", "What is my brother's name?"),
+    ("My sister Greta teaches chemistry in Lyon.", "What does Greta teach?"),
+    ("I was born in 1987.", "When was I born?"),
+    ("My favourite coffee is a flat white.", "What is my favourite coffee?"),
+    ("I drive a blue Fiat.", "What car do I drive?"),
+    ("Our office is on the fourth floor.", "Which floor is our office on?"),
+    ("The wifi password is tulip-42.", "What is the wifi password?"),
+    ("I prefer to be called Max.", "What should you call me?"),
+    ("My dog is a beagle.", "What breed is my dog?"),
+    ("I work as a nurse.", "What is my job?"),
+    ("Tom is on holiday until Friday.", "When is Tom back?"),
+    ("Our standup is at 9:30.", "When is the standup?"),
+    ("I take my tea without sugar.", "How do I take my tea?"),
+    ("My flight leaves at 6 am.", "When does my flight leave?"),
+    ("Ines is the designer of Larkspur.", "Who designs Larkspur?"),
+    ("Larkspur is led by Priya Anand.", "Who leads Larkspur?"),
+    ("The launch is on 2 November.", "When is the launch?"),
+    ("I speak Danish and Urdu.", "Which languages do I speak?"),
+    ("My shoe size is 43.", "What is my shoe size?"),
+    ("We have three children.", "How many children do we have?"),
+    ("Ravi plays the cello.", "What does Ravi play?"),
+    ("I am vegetarian.", "Do I eat meat?"),
+    ("The budget is 48,000 euros.", "What is the budget?"),
+    ("My laptop has 32 GB of RAM.", "How much RAM does my laptop have?"),
+    ("Mia moved to Ghent.", "Where does Mia live?"),
+    ("My birthday is on 3 May.", "When is my birthday?"),
+    ("I hate cilantro.", "What do I hate?"),
+    ("Leo's car is green.", "What colour is Leo's car?"),
+)
+"""A memory of one sentence, and what is asked of it."""
 
 
 def memories(chance: random.Random) -> list[tuple[str, Sequence[str], Sequence[str]]]:
@@ -65,6 +101,7 @@ def memories(chance: random.Random) -> list[tuple[str, Sequence[str], Sequence[s
         for transition in load(name, limit=records, steps=(5,)):
             found.append((name, transition.texts, [q.question for q in transition.questions[:4]]))
     source = FactSource("facts", smallest=4)
+    found += [("one note", (note,), (question,)) for note, question in SHORT]
     for sample in (source.draw(chance, largest=4, update=False) for _ in range(8)):
         found.append(("facts", [sample.text], [ask.question for ask in sample.asks]))
     return found
@@ -76,7 +113,8 @@ FRAMES = {"plain": "{}", "polite": "I hope you are well. I forgot something and 
 def gain(engine: Engine, index: UnitIndex, question: str) -> float:
     """How much likelier the evidence makes the question."""
     evidence = join_units([one.unit for one in engine.activate(index, question)])
-    return gain_of(*question_log_probs(engine.base, ["", evidence], question))
+    found = gain_of(*question_log_probs(engine.base, ["", evidence], question))
+    return found / share_needed(question, evidence, terms_of)
 
 
 def main() -> None:

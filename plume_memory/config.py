@@ -59,8 +59,9 @@ class MethodSettings(BaseModel):
     relevance: float | None = Field(
         default=None,
         description="Least gain in log p of the question's tokens by the evidence over no text, in nats under the base "
-        "model, summed over the tokens that gain; below it memory does not bear on the question, which is answered "
-        "without either adapter. None: memory is always used, as in the paper. Never used in reproduction rows.",
+        "model, summed over the tokens that gain; half of it where both name the same thing (evidence/relevance.py). "
+        "Below it memory does not bear on the question, which is answered without either adapter. None: memory is "
+        "always used, as in the paper. Never used in reproduction rows.",
     )
     alone_margin: float | None = Field(
         default=None,

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, TypedDict
 
+from plume_memory.repetition import repeated
+
 NOTICE = "[Correction & Update Notice]: The following account supersedes the corresponding details above."
 """Stands between two transitions of a history, exactly once per transition (METHOD: task)."""
 
@@ -286,6 +288,7 @@ class Answer:
     if it was found not to bear on the question (`MethodSettings.relevance`): then no adapter took part."""
     usage: Usage
     finish_reason: Literal["stop", "length"]
+    """`stop`: the model ended it, or a stop text. `length`: the budget did, or the answer went round in a circle."""
     trace: tuple[TokenTrace, ...] = field(default=(), repr=False)
     evidence_units: tuple[ScoredUnit, ...] = ()
     """Every unit the answer is from, in temporal order: `evidence` alone unless the settings ask for more, or if it
@@ -297,13 +300,15 @@ class Answer:
     def confidence(self) -> float:
         """How sure both streams are of these words, in [0, 1]; 0.0 for an answer without a token.
 
-        The geometric mean of the tokens' probabilities (`TokenTrace.log_prob`). Where the engine's settings hold
+        The geometric mean of the tokens' probabilities (`TokenTrace.log_prob`), without those that only say again
+        what was said before them (a model is ever surer of a loop). Where the engine's settings hold
         a calibration for its network, it is the share of answers of such confidence that were right: below 0.5
         an answer is more likely wrong than right, and an application does better to say that it does not know.
         """
         if not self.trace:
             return 0.0
-        mean = min(sum(t.log_prob for t in self.trace) / len(self.trace), -1e-9)
+        said = self.trace[: len(self.trace) - repeated([t.token_id for t in self.trace])]
+        mean = min(sum(t.log_prob for t in said) / len(said), -1e-9)
         slope, offset = self.calibration
         odds = slope * (mean - math.log(-math.expm1(mean))) + offset
         return 1 / (1 + math.exp(-odds)) if odds > -700 else 0.0

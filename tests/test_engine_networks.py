@@ -9,6 +9,7 @@ import torch
 
 from plume_memory import Engine, MethodSettings, ParametricMemory
 from plume_memory.errors import CheckpointError
+from plume_memory.evidence.relevance import NAMED
 from plume_memory.evidence.route import UnitIndex
 from plume_memory.hypernet.fastweight import checkpoint
 from plume_memory.hypernet.fastweight.config import FastWeightConfig
@@ -154,6 +155,7 @@ def test_a_question_that_memory_does_not_bear_on_gets_neither_adapter(network: P
     nothing, behind = question_log_probs(base, ["", told], asked)
     gain = sum(b - n for n, b in zip(nothing, behind, strict=True) if b > n)
     assert gain > 0
+    gain /= NAMED  # both name Alice
     answers = {}
     for name, relevance in (("always", None), ("just", gain - 1e-4), ("never", gain + 1e-4)):
         settings = MethodSettings(unit_tokens=400, relevance=relevance)

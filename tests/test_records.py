@@ -17,6 +17,12 @@ def test_confidence_is_the_geometric_mean_of_the_tokens_probabilities() -> None:
     assert _answer(math.log(0.25)).confidence == pytest.approx(0.25)
 
 
+def test_saying_it_again_and_again_makes_an_answer_no_surer() -> None:
+    said, loop = [math.log(0.4)], [math.log(0.9)] * 30
+    found = _answer(*said, *loop)
+    assert found.confidence == pytest.approx(0.4), "one token, thirty times more"
+
+
 def test_a_calibration_moves_its_log_odds_and_keeps_the_order() -> None:
     plain = [_answer(math.log(p)).confidence for p in (0.2, 0.5, 0.9)]
     moved = [_answer(math.log(p), calibration=(2.0, -1.0)).confidence for p in (0.2, 0.5, 0.9)]

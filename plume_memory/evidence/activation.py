@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from plume_memory.config import MethodSettings
-from plume_memory.evidence.route import Likelihoods, UnitIndex
+from plume_memory.evidence.relevance import gain_of, share_needed
+from plume_memory.evidence.route import Likelihoods, UnitIndex, terms_of
 from plume_memory.records import ScoredUnit, join_units
 
 QuestionLogProbs = Callable[[Sequence[str], str], Sequence[Sequence[float]]]
@@ -67,14 +68,6 @@ class Activation:
     def _bears_on(self, chosen: Sequence[ScoredUnit], question: str) -> bool:
         if self.settings.relevance is None or not question.strip():
             return True
-        nothing, behind = self.log_probs(["", join_units([one.unit for one in chosen])], question)
-        return gain_of(nothing, behind) >= self.settings.relevance
-
-
-def gain_of(nothing: Sequence[float], behind: Sequence[float]) -> float:
-    """Sum what tokens of a question gain by a text over no text, in nats; what others lose does not count.
-
-    A question is asked in words that no note foretells ("could you please remind me of …"): their loss says nothing
-    about the memory, and a mean over all tokens lets them hide the few that tell.
-    """
-    return sum(max(0.0, b - n) for n, b in zip(nothing, behind, strict=True))
+        evidence = join_units([one.unit for one in chosen])
+        nothing, behind = self.log_probs(["", evidence], question)
+        return gain_of(nothing, behind) >= self.settings.relevance * share_needed(question, evidence, terms_of)

@@ -21,8 +21,10 @@ from plume_memory.model.masks import TokenMasks, Vocabulary
 from plume_memory.model.streams import FixedRows, GrowingRows, Prefilled, Row, Rows, prefill
 from plume_memory.model.text import TextAssembler
 from plume_memory.records import Candidate, TokenTrace, Usage
+from plume_memory.repetition import repeated
 
 FinishReason = Literal["stop", "length"]
+"""The model or a stop ended the answer; or its budget did, or that it went round in a circle (repetition.py)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,7 +52,7 @@ class DecodeSettings:
     min_new_tokens: int = 0
     """No stop id ends an answer before this many tokens; a stop text or a complete grammar does."""
     grammar: Grammar | None = None
-    """What an answer may look like. One that the budget cuts short finishes with "length"."""
+    """What an answer may look like. One that the budget cuts short finishes with "length"; none is cut as a loop."""
 
     def __post_init__(self) -> None:
         if self.max_new_tokens < 1:
@@ -149,6 +151,7 @@ class FusedDecoder:
         rows, pairs = _rows_of(queries)
         room = self._room(rows, settings)
         running = {i: TextAssembler(self._base.tokenizer, settings.stop) for i in range(len(queries))}
+        said: list[list[int]] = [[] for _ in queries]
         budgets = {i: min(settings.max_new_tokens, room[g], room[e]) for i, (g, e) in enumerate(pairs)}
         masks = self._masks(settings, len(queries))
         made = 0
@@ -163,7 +166,9 @@ class FusedDecoder:
                 finished = set()
                 for at, i in enumerate(running):
                     complete = masks.take(i, fused.tokens[at])
-                    step = self._emit(i, at, fused, running[i], settings, complete, made >= budgets[i])
+                    said[i].append(fused.tokens[at])
+                    last = made >= budgets[i] or _is_loop(said[i], settings)
+                    step = self._emit(i, at, fused, running[i], settings, complete, last)
                     if step.finish_reason:
                         finished.add(i)
                     yield step
@@ -262,6 +267,11 @@ class FusedDecoder:
             evidence_top=_candidates(fused.evidence_top[at], tokenizer),
         )
         return Step(query, piece, trace, reason)
+
+
+def _is_loop(said: Sequence[int], settings: DecodeSettings) -> bool:
+    """Whether an answer would go on as it does to the end of its budget; a grammar says itself what may repeat."""
+    return settings.grammar is None and len(said) >= settings.min_new_tokens and repeated(said) > 0
 
 
 def _rows_of(queries: Sequence[Query]) -> tuple[list[Row], list[tuple[int, int]]]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from plume_memory.config import MethodSettings
-from plume_memory.evidence.activation import Activation, gain_of
+from plume_memory.evidence.activation import Activation
 from plume_memory.evidence.route import UnitIndex
 from plume_memory.records import Unit
 
@@ -19,12 +19,20 @@ def activation(nothing: Sequence[float], behind: Sequence[float], **options: obj
     return Activation(settings, lambda texts, question: [behind if text else nothing for text in texts])
 
 
-def test_what_some_tokens_lose_does_not_hide_what_others_gain() -> None:
-    """A polite question about the memory: most of its words are none that a note foretells."""
-    polite = [-3.0] * 30, [-3.5] * 28 + [-0.5, -0.2]
-    assert gain_of(*polite) == pytest.approx(2.5 + 2.8)
-    assert activation(*polite, relevance=5.0).activate(INDEX, "Could you remind me where Alice lives, please?")
-    assert activation(*polite, relevance=5.4).activate(INDEX, "Could you remind me where Alice lives, please?") == []
+@pytest.mark.parametrize(
+    ("question", "needed"),
+    [
+        ("Where is the boathouse, if you please?", 5.3),
+        ("Could you remind me where Alice lives, please?", 10.6),  # she is named: half of it is enough
+    ],
+)
+def test_a_question_must_gain_the_threshold_or_half_of_it_where_the_evidence_names_the_same(
+    question: str, needed: float
+) -> None:
+    """What some tokens lose does not hide what others gain: most words of a polite question no note foretells."""
+    gains = [-3.0] * 30, [-3.5] * 28 + [-0.5, -0.2]
+    assert activation(*gains, relevance=needed - 0.01).activate(INDEX, question)
+    assert activation(*gains, relevance=needed + 0.01).activate(INDEX, question) == []
 
 
 def test_without_a_threshold_memory_always_answers() -> None:

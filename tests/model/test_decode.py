@@ -11,6 +11,7 @@ from plume_memory.model.base import BaseModel
 from plume_memory.model.decode import IDLE_SHAPES, Decoded, DecodeSettings, FusedDecoder, Query
 from plume_memory.model.prefix import KVPrefix, compile_prefix
 from plume_memory.model.streams import Row
+from plume_memory.repetition import repeated
 from plume_memory.testing import random_factors, tiny_base
 
 QUESTIONS = (
@@ -227,6 +228,23 @@ def test_max_new_tokens_ends_the_answer_with_length(tiny_llama: BaseModel) -> No
 
     assert answer.finish_reason == "length"
     assert answer.usage.completion_tokens == len(answer.trace) == 3
+
+
+def test_an_answer_that_goes_round_in_a_circle_ends(tiny_llama: BaseModel) -> None:
+    """Greedy decoding never leaves a loop: what would follow is known, and each round is surer than the last."""
+    decoder, query = FusedDecoder(tiny_llama), queries(tiny_llama)[0]
+    forced = DecodeSettings(max_new_tokens=160, min_new_tokens=160)
+    said = ids(decoder.decode([query], forced)[0])
+    first = next(n for n in range(len(said)) if repeated(said[:n]))
+    assert len(said) == 160, "asked for so many, it goes on"
+
+    settings = DecodeSettings(max_new_tokens=160, min_new_tokens=10)
+    answer = decoder.decode([query], settings)[0]
+    streamed = list(decoder.stream([query], settings))
+
+    assert ids(answer) == said[:first]
+    assert answer.finish_reason == "length"
+    assert "".join(step.text for step in streamed) == answer.text
 
 
 def test_the_trace_keeps_candidates_of_both_streams_on_request(tiny_llama: BaseModel) -> None:
