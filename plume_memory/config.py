@@ -1,6 +1,6 @@
 """Settings of the method, with the paper's values as defaults. Knows nothing of torch or SQL."""
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -10,12 +10,15 @@ class MethodSettings(BaseModel):
 
     State at a version is a pure function of the log prefix, the model, the parameterizer and this
     object, so `fingerprint`s of derived artifacts include it.
+
+    Passed to `Engine.load`, what is set here overrides what the network brings, and what is left out stays the
+    network's; `paper()` sets everything.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    alpha: float = Field(default=1.0, description="Weight of ΔW_full in the global adapter.")
-    beta: float = Field(default=0.75, description="Weight of ΔW_full − ΔW_old in the global adapter.")
+    alpha: float = Field(default=1.0, ge=0, description="Weight of ΔW_full in the global adapter.")
+    beta: float = Field(default=0.75, ge=0, description="Weight of ΔW_full − ΔW_old in the global adapter.")
     chunk_tokens: int = Field(
         default=8192, ge=16, description="Longest piece of history the parameterizer sees at once, in tokens."
     )
@@ -75,6 +78,15 @@ class MethodSettings(BaseModel):
         description="Slope and offset on the log-odds of `Answer.confidence` (Platt 1999), fitted for a network by "
         "bench/confidence.py; (1, 0): the plain geometric mean of the tokens' probabilities. Changes no answer.",
     )
+
+    @classmethod
+    def paper(cls) -> Self:
+        """Return the paper's settings, each of them set."""
+        return cls(**cls().model_dump())
+
+    def over(self, brought: Self) -> Self:
+        """Return what is set here, and for the rest what a network brings."""
+        return brought.model_copy(update={name: getattr(self, name) for name in self.model_fields_set})
 
     def canonical(self) -> dict[str, Any]:
         """Return the settings as a fingerprint sees them.

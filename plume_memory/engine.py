@@ -25,14 +25,13 @@ from plume_memory.evidence.segment import units_of
 from plume_memory.evidence.tokens import build_encoding, token_counter
 from plume_memory.hypernet.loading import load_hypernetwork
 from plume_memory.hypernet.parameterizer import Parameterizer
-from plume_memory.hypernet.shipped import shipped_hypernetwork
+from plume_memory.hypernet.shipped import chosen_network
 from plume_memory.lora.algebra import KeyedChunk, compose_chunks, weighted_sum
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.lora.files import from_bytes, to_bytes
 from plume_memory.model.base import BaseModel
 from plume_memory.model.decode import DecodeSettings, FusedDecoder, Query
 from plume_memory.model.grammar import Grammar
-from plume_memory.model.hub import HubCheckpoint, named_source
 from plume_memory.model.likelihood import question_log_probs
 from plume_memory.model.prefix import KVPrefix, compile_prefix
 from plume_memory.model.prompt import Framed
@@ -143,7 +142,8 @@ class Engine:
                 context distillation; "none" for evidence states only; "shipped" for the network this
                 package carries for the model; "auto" for the published one where there is one, else the
                 carried one, else distillation.
-            settings: the method's settings; by default those the hypernetwork was measured with.
+            settings: the method's settings. What is set in them overrides what the hypernetwork was measured with
+                (`Engine.settings` shows the result); `MethodSettings.paper()` sets everything.
             device: "cpu", "cuda", …; CUDA where there is one.
             dtype: "bfloat16", "float32" or "float16"; bfloat16 where it is native.
             cache: folder of prepared models.
@@ -154,22 +154,14 @@ class Engine:
             CheckpointError: the hypernetwork's folder cannot be read.
             ParameterizerError: the hypernetwork was made for a model of other sizes.
         """
-        source = named_source(model)
-        own: Path | HubCheckpoint | None = None
-        if hypernetwork == "auto" and source is not None:
-            own = source.checkpoint or shipped_hypernetwork(source.name)
-        if hypernetwork == "shipped":
-            own = _shipped(model)
+        network = chosen_network(model, hypernetwork)
         base = BaseModel.load(model, device=device, dtype=dtype, cache=cache)
         if hypernetwork == "none":
-            return cls(base, None, settings)
-        if hypernetwork == "distill" or (hypernetwork == "auto" and own is None):
-            return cls(base, DistillationParameterizer(base, progress=progress), settings)
-        if own is None and not Path(hypernetwork).expanduser().is_dir():
-            raise InvalidInput(
-                f"Unknown hypernetwork {hypernetwork!r}: write auto, shipped, distill, none, or a network's folder."
-            )
-        loaded = load_hypernetwork(base, own or Path(hypernetwork).expanduser(), settings, cache=cache)
+            return cls(base, None, settings.over(PREFIX_SETTINGS) if settings else None)
+        if network is None:
+            distilled = settings.over(DISTILLED_SETTINGS) if settings else None
+            return cls(base, DistillationParameterizer(base, progress=progress), distilled)
+        loaded = load_hypernetwork(base, network, settings, cache=cache)
         return cls(base, loaded.parameterizer, loaded.settings)
 
     @cached_property
@@ -469,15 +461,3 @@ class Engine:
             min_new_tokens=min_new_tokens,
             grammar=grammar,
         )
-
-
-def _shipped(model: str) -> Path:
-    """Folder of the network that travels with the package for a named model."""
-    source = named_source(model)
-    folder = shipped_hypernetwork(source.name) if source else None
-    if folder is None:
-        raise InvalidInput(
-            f"This package carries no hypernetwork for {model!r}; `plume models list` shows which models have one. "
-            "Write distill, or train one: `plume train`."
-        )
-    return folder

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from plume_memory.config import MethodSettings
 from plume_memory.errors import InvalidInput, MemoryClosed, MemoryNotFound, MissingExtra, PlumeError
+from plume_memory.hypernet.shipped import chosen_network
+from plume_memory.model.hub import check_model
 from plume_memory.places import default_artifacts, is_missing_file
 from plume_memory.records import (
     Answer,
@@ -100,7 +102,7 @@ class ParametricMemory:
             model: see `Engine.load`; not used when an engine is given.
             hypernetwork: see `Engine.load`; not used when an engine is given.
             engine: an engine shared by many memories.
-            settings: the method's settings; not together with `engine`, which has its own.
+            settings: what is set in them overrides the hypernetwork's own; not together with `engine`.
             artifacts: folder or fsspec URL for derived bytes; beside the database when not given.
             create: whether a missing memory is made.
             progress: called during long work.
@@ -109,10 +111,14 @@ class ParametricMemory:
             MemoryNotFound: the memory does not exist and `create` is False.
             SchemaError: the database belongs to another release.
             StoreUnavailable: the database cannot be opened.
-            InvalidInput: a bad name or URL, or `settings` together with `engine`.
+            ModelNotFound: the model is no name, folder or id.
+            InvalidInput: a bad name, URL or hypernetwork, or `settings` together with `engine`.
         """
         if engine is not None and settings is not None:
             raise InvalidInput("Pass the settings to the engine: Engine.load(settings=...); an engine has its own.")
+        if engine is None:  # before anything is made or written for a model that cannot be had
+            check_model(model)
+            chosen_network(model, hypernetwork)
         if not create and is_missing_file(url):
             raise MemoryNotFound(f"There is no database at {url}, so no memory {name!r}. Check the URL, or create it.")
         with ExitStack() as on_error:

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 
 from plume_memory.config import MethodSettings
 from plume_memory.errors import InvalidInput, MemoryClosed
+from plume_memory.hypernet.shipped import chosen_network
 from plume_memory.memory import DEFAULT_MODEL, DEFAULT_URL, ParametricMemory
+from plume_memory.model.hub import check_model
 from plume_memory.places import default_artifacts
 from plume_memory.store.artifacts import ArtifactStore
 from plume_memory.store.database import Database
@@ -51,16 +53,20 @@ class MemoryPool:
             model: see `Engine.load`; not used when an engine is given.
             hypernetwork: see `Engine.load`; not used when an engine is given.
             engine: one that exists already.
-            settings: the method's settings; not together with `engine`, which has its own.
+            settings: what is set in them overrides the hypernetwork's own; not together with `engine`.
             artifacts: folder or fsspec URL for derived bytes; beside the database when not given.
             keep: memories kept open.
             progress: called during long work.
 
         Raises:
-            InvalidInput: `settings` together with `engine`, or `keep` below 1.
+            ModelNotFound: the model is no name, folder or id.
+            InvalidInput: a bad hypernetwork, `settings` together with `engine`, or `keep` below 1.
         """
         if engine is not None and settings is not None:
             raise InvalidInput("Pass the settings to the engine: Engine.load(settings=...); an engine has its own.")
+        if engine is None:
+            check_model(model)
+            chosen_network(model, hypernetwork)
         if keep < 1:
             raise InvalidInput(f"A pool keeps at least one memory open; got keep={keep}.")
         self._url, self._keep = url, keep

@@ -284,8 +284,9 @@ class Answer:
     version: int
     """The one version this answer was decoded against."""
     evidence: ScoredUnit | None
-    """The unit the answer is from, of several the one that the router puts first; None while the memory is empty, or
-    if it was found not to bear on the question (`MethodSettings.relevance`): then no adapter took part."""
+    """The unit the answer is from, of several the one whose words it says (evidence/provenance.py); None while the
+    memory is empty, or if it was found not to bear on the question (`MethodSettings.relevance`): then no adapter took
+    part."""
     usage: Usage
     finish_reason: Literal["stop", "length"]
     """`stop`: the model ended it, or a stop text. `length`: the budget did, or the answer went round in a circle."""

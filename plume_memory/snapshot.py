@@ -13,6 +13,7 @@ from typing import Any, Literal, TypedDict
 
 from plume_memory.engine import Cache, Engine
 from plume_memory.errors import InvalidInput
+from plume_memory.evidence.provenance import source_of
 from plume_memory.evidence.route import UnitIndex
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.lora.files import export_peft, save_factors
@@ -164,6 +165,8 @@ class Snapshot:
         grammar: Grammar | None = None,
     ) -> list[Answer]:
         """Answer several questions in one batch; same answers as one by one. See `ask`."""
+        if isinstance(questions, str):
+            raise InvalidInput(f"`questions` is a list of questions; write [{questions!r}], or ask({questions!r}).")
         return self._decode(
             questions, self._settings(max_new_tokens, min_new_tokens, stop, top_candidates, grammar), None
         )
@@ -194,7 +197,7 @@ class Snapshot:
                     yield AnswerChunk(step.text)
         rival, last = told[-1]
         decoded = collect(contest.rivals[rival], [step for _, step in told])
-        yield AnswerChunk(last.text, self._answer(decoded, sides[rival]))
+        yield AnswerChunk(last.text, self._answer(question, decoded, sides[rival]))
 
     def export_adapter(self, directory: str | Path, *, format: Literal["peft", "safetensors"] = "peft") -> Path:
         """Write the global adapter for other programs.
@@ -238,7 +241,10 @@ class Snapshot:
     ) -> list[Answer]:
         prepared = [self._contest(question, tools) for question in questions]
         won = decode_contests(self._in_batches, [contest for contest, _ in prepared], settings)
-        return [self._answer(own.decoded, sides[own.rival]) for own, (_, sides) in zip(won, prepared, strict=True)]
+        return [
+            self._answer(question, own.decoded, sides[own.rival])
+            for question, own, (_, sides) in zip(questions, won, prepared, strict=True)
+        ]
 
     def _in_batches(self, queries: Sequence[Query], settings: DecodeSettings) -> list[Decoded]:
         decoder = self._engine.decoder
@@ -274,12 +280,12 @@ class Snapshot:
             grammar=grammar,
         )
 
-    def _answer(self, decoded: Decoded, routed: Sequence[ScoredUnit]) -> Answer:
+    def _answer(self, question: str | Sequence[Message], decoded: Decoded, routed: Sequence[ScoredUnit]) -> Answer:
         return Answer(
             text=decoded.text,
             memory=self.memory,
             version=self.version,
-            evidence=routed[0] if routed else None,
+            evidence=source_of(decoded.text, _asked(_turns(question)), routed),
             usage=decoded.usage,
             finish_reason=decoded.finish_reason,
             trace=decoded.trace,

@@ -10,6 +10,7 @@ from eval.methods.decoding import Answerer
 from eval.methods.parametric import Plume
 from eval.records import MuseQuestion, MuseTransition
 from plume_memory import Engine, MethodSettings, ParametricMemory
+from plume_memory.evidence.provenance import source_of
 from plume_memory.model import rivals
 from plume_memory.model.decode import Decoded
 from plume_memory.records import Answer, ScoredUnit
@@ -64,7 +65,7 @@ def test_the_surest_answer_is_given_with_its_evidence(
             said = [said_by(memory, engine, question, side, tokens) for side in sides]
             best = max(range(len(sides)), key=lambda i: sureness(said[i]))
             assert answer.text == said[best].text
-            assert answer.evidence == sides[best][0]
+            assert answer.evidence == source_of(answer.text, question, sides[best])
             assert answer.evidence_units == tuple(sorted(sides[best], key=lambda one: one.unit.position))
 
             *pieces, last = memory.stream(question, max_new_tokens=tokens)

@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from plume_memory import Engine, MethodSettings, ParametricMemory
-from plume_memory.errors import InvalidInput, MemoryClosed, MemoryNotFound
+from plume_memory.errors import InvalidInput, MemoryClosed, MemoryNotFound, PlumeError
 from plume_memory.lora.files import load_factors
+from plume_memory.pool import MemoryPool
 from plume_memory.records import NOTICE, Answer
 from plume_memory.testing import tiny_base, tiny_engine
 
@@ -221,6 +222,35 @@ def test_unknown_arguments_and_settings_are_refused(tmp_path: Path) -> None:
         MethodSettings(betta=1)  # type: ignore[call-arg]
     with pytest.raises(InvalidInput, match="an engine has its own"):
         ParametricMemory.open("alice", url="sqlite://", engine=ENGINE, settings=MethodSettings())
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0])
+def test_weights_are_numbers_that_can_weigh(value: float) -> None:
+    with pytest.raises(ValueError, match="alpha"):
+        MethodSettings(alpha=value)
+
+
+def test_what_is_no_question_is_told_what_to_write(memory: ParametricMemory) -> None:
+    memory.update("Alice lives in Bern.")
+    with pytest.raises(InvalidInput, match=r"a list of questions; write \['Hi'\]"):
+        memory.ask_many("Hi")
+    with pytest.raises(InvalidInput, match="max_new_tokens must be a whole number, got '9'"):
+        memory.ask("Where?", max_new_tokens="9")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match=r"must be text \(str\), got int"):
+        memory.update(7)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("named", "error"), [({"model": "gpt-5"}, "No model 'gpt-5'"), ({"hypernetwork": "shiped"}, "'shiped'")]
+)
+def test_a_model_that_cannot_be_had_is_refused_before_anything_is_made(
+    tmp_path: Path, named: dict[str, str], error: str
+) -> None:
+    url = f"sqlite:///{tmp_path / 'log.db'}"
+    for opened_by in (lambda: ParametricMemory.open("alice", url=url, **named), lambda: MemoryPool(url, **named)):  # type: ignore[arg-type]
+        with pytest.raises(PlumeError, match=error):
+            opened_by()
+    assert not (tmp_path / "log.db").exists()
 
 
 def test_two_memories_of_one_database_do_not_mix(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from eval.methods.protocol import Prepared, Reply
 from eval.records import MuseQuestion, MuseTransition
 from plume_memory.engine import Cache, Engine
 from plume_memory.errors import InvalidInput
+from plume_memory.evidence.provenance import source_of
 from plume_memory.evidence.route import UnitIndex
 from plume_memory.lora.algebra import compose_global, frobenius_norm, scaled, weighted_sum
 from plume_memory.lora.factors import LoraFactors
@@ -164,7 +165,8 @@ class PreparedPlume:
         sides = [self.method.engine.sides(units) for units in routed]
         contests = [self.contest(question, own) for question, own in zip(questions, sides, strict=True)]
         answers = []
-        for won, own in zip(self.method.answerer.answer_contests(contests), sides, strict=True):
+        decided = self.method.answerer.answer_contests(contests)
+        for question, won, own in zip(questions, decided, sides, strict=True):
             decoded, units = won.decoded, own[won.rival]
             steps = len(decoded.trace)
             traced = {
@@ -174,7 +176,8 @@ class PreparedPlume:
             evidence: dict[str, Any] = {"evidence": "", "evidence_from": None, "score": None}
             if units:
                 text = join_units([one.unit for one in units])
-                evidence = {"evidence": text, "evidence_from": units[0].unit.version, "score": units[0].score}
+                source = source_of(decoded.text, question.question, units) or units[0]
+                evidence = {"evidence": text, "evidence_from": source.unit.version, "score": source.score}
             answers.append(reply(decoded, {**evidence, **traced}))
         return answers
 

@@ -2,11 +2,11 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from plume_memory.cli.output import ERR, OUT, ProgressBar, add_row, emit, say, table
+from plume_memory.cli.output import ERR, OUT, ProgressBar, add_row, emit, plain, say, table
 from plume_memory.errors import InvalidInput, PlumeError
 from plume_memory.memory import DEFAULT_MODEL, DEFAULT_URL, ParametricMemory
 from plume_memory.records import Answer, Version
@@ -86,7 +86,7 @@ def ask(
     asked = _stdin() if question == "-" else question
     with _open(name, url, model, hypernetwork, create=False) as memory:
         answer = memory.at(version=at).ask(asked, max_new_tokens=max_new_tokens, top_candidates=candidates)
-        emit(answer, as_json, lambda: _show_answer(answer))
+        emit(_described(answer), as_json, lambda: _show_answer(answer))
 
 
 def chat(
@@ -276,23 +276,38 @@ def _chat_turn(memory: ParametricMemory, said: str, as_json: bool) -> None:
         version = memory.update(said.removeprefix("/update").strip())
         emit(version, as_json, lambda: say(f"version {version.number}"))
         return
-    answer = None
+    if said.startswith("/"):
+        raise InvalidInput(
+            f"There is no command {said.split(maxsplit=1)[0]!r}: write /update TEXT, /quit, or a question."
+        )
     for chunk in memory.stream(said):
-        answer = chunk.answer
         if not as_json:
             say(chunk.text, end="")
-    emit(answer, as_json, lambda: say(""))
+        if chunk.answer is not None:
+            answer = chunk.answer
+            emit(_described(answer), as_json, lambda: say(""))
+            if not as_json:
+                _show_status(answer)
+
+
+def _described(answer: Answer) -> dict[str, Any]:
+    """An answer's fields, and what it derives from them."""
+    return {**plain(answer), "confidence": answer.confidence, "mean_weight": answer.mean_weight}
 
 
 def _show_answer(answer: Answer) -> None:
     say(answer.text)
+    _show_status(answer)
+
+
+def _show_status(answer: Answer) -> None:
     evidence = "memory does not bear on the question" if answer.version else "no memory yet"
     if answer.evidence is not None:
         unit = " ".join(answer.evidence.unit.text.split())
         shown = unit if len(unit) <= 72 else unit[:71] + "…"
         evidence = f"evidence from version {answer.evidence.unit.version} (score {answer.evidence.score:.2g}): {shown}"
     ERR.print(
-        f"version {answer.version} · mean λ {answer.mean_weight:.2f} · {evidence}",
+        f"version {answer.version} · confidence {answer.confidence:.2f} · mean λ {answer.mean_weight:.2f} · {evidence}",
         style="dim",
         markup=False,
         emoji=False,

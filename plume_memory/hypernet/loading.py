@@ -31,7 +31,7 @@ def load_hypernetwork(
     Args:
         base: the model it was trained for.
         source: a folder written by `plume train` or `plume models convert`, or a published checkpoint.
-        settings: of the method; by default what the network was measured with.
+        settings: of the method; what is set in it overrides what the network was measured with.
         cache: where converted checkpoints are kept.
 
     Raises:
@@ -41,6 +41,6 @@ def load_hypernetwork(
     """
     if isinstance(source, Path) and is_fast_weight(source):
         own = MethodSettings(**read_manifest(source).answers.model_dump())
-        return LoadedHypernetwork(load_fast_weight_parameterizer(base, source), settings or own)
+        return LoadedHypernetwork(load_fast_weight_parameterizer(base, source), settings.over(own) if settings else own)
     chosen = settings or MethodSettings()
     return LoadedHypernetwork(load_d2l_parameterizer(base, source, chosen, cache=cache), chosen)

@@ -55,6 +55,9 @@ class DecodeSettings:
     """What an answer may look like. One that the budget cuts short finishes with "length"; none is cut as a loop."""
 
     def __post_init__(self) -> None:
+        for name in ("max_new_tokens", "min_new_tokens", "top_candidates"):
+            if type(getattr(self, name)) is not int:
+                raise InvalidInput(f"{name} must be a whole number, got {getattr(self, name)!r}.")
         if self.max_new_tokens < 1:
             raise InvalidInput(f"max_new_tokens must be at least 1, got {self.max_new_tokens}.")
         if not 0 <= self.min_new_tokens <= self.max_new_tokens:

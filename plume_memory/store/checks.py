@@ -35,7 +35,9 @@ def check_text(text: str, *, what: str = "An update's text") -> str:
     Raises:
         InvalidInput: If it is empty, white space alone, or has a NUL or a lone surrogate.
     """
-    if not isinstance(text, str) or not text or text.isspace():
+    if not isinstance(text, str):
+        raise InvalidInput(f"{what} must be text (str), got {_shown(text)}.")
+    if not text or text.isspace():
         raise InvalidInput(f"{what} must have something other than white space, got {_shown(text)}.")
     found = _UNSTORABLE.search(text)
     if found:

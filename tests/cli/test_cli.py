@@ -58,6 +58,7 @@ def test_a_memory_from_the_first_update_to_verify(plume: Any) -> None:
     code, answer, _ = plume("ask", "Where does Alice live?", "--max-new-tokens", "4", "--candidates", "2", "--json")
     assert (code, answer["version"], answer["evidence"]["unit"]["version"]) == (0, 2, 2)
     assert len(answer["trace"][0]["evidence_top"]) == 2
+    assert 0 < answer["confidence"] < 1
     assert plume("ask", "Where?", "--at", "1", "--max-new-tokens", "2", "--json")[1]["version"] == 1
 
     assert [v["number"] for v in plume("history", "--json")[1]] == [1, 2]
@@ -109,7 +110,7 @@ def test_people_read_tables_and_plain_answers(plume: Any) -> None:
     code, out, err = plume("ask", "Where does Alice live?", "--max-new-tokens", "4")
     assert code == 0
     assert out.strip()
-    assert "version 1 · mean λ" in err
+    assert re.search(r"version 1 · confidence 0\.\d\d · mean λ", err)
     assert "Alice lives in [bold]Bern[/bold]." in plume("history")[1], "a text is never read as markup"
     assert "1 versions verify" in plume("verify")[1]
 
@@ -139,6 +140,25 @@ def test_chat_asks_updates_and_leaves(plume: Any) -> None:
     assert code == 0
     assert lines[0]["number"] == 1
     assert lines[1]["version"] == 1
+
+
+def test_chat_says_how_sure_it_is_and_takes_no_unknown_command_for_a_question(plume: Any) -> None:
+    code, _, err = plume("chat", stdin="/update Alice lives in Bern.\n/udpate Alice moved.\nWhere is she?\n")
+
+    assert code == 0
+    assert "There is no command '/udpate'" in err
+    assert err.count("· confidence 0.") == 1, "one question was answered"
+    assert plume("show")[1] == "Alice lives in Bern.\n"
+
+
+@pytest.mark.parametrize("asked", [["--model", "gpt-5"], ["--hypernetwork", "runs/first"]])
+def test_nothing_is_written_for_a_model_that_cannot_be_had(plume: Any, workdir: Path, asked: list[str]) -> None:
+    """An update that were in the log would be sent again, and stand there twice."""
+    code, _, err = plume("update", "Zed lives in Oslo.", "-m", "zed", *asked)
+
+    assert code in (2, 3)
+    assert asked[1] in err
+    assert not (workdir / "plume.db").exists()
 
 
 @pytest.mark.parametrize(

@@ -35,9 +35,12 @@ def test_a_trained_network_brings_its_settings(fast_weight: Path, tiny_llama: Ba
     assert loaded.settings == MethodSettings(alpha=0.8, beta=0.6, lambda_max=2, tau=0.2, delta=0.1, unit_tokens=50)
 
 
-def test_settings_that_are_given_hold(fast_weight: Path, tiny_llama: BaseModel) -> None:
-    own = MethodSettings(alpha=0.3)
-    assert load_hypernetwork(tiny_llama, fast_weight, own).settings == own
+def test_settings_that_are_given_hold_and_the_rest_stays_the_networks(fast_weight: Path, tiny_llama: BaseModel) -> None:
+    brought = load_hypernetwork(tiny_llama, fast_weight).settings
+    found = load_hypernetwork(tiny_llama, fast_weight, MethodSettings(alpha=0.3, beta=0.75)).settings
+
+    assert found == brought.model_copy(update={"alpha": 0.3, "beta": 0.75}), "also where the default is given"
+    assert load_hypernetwork(tiny_llama, fast_weight, MethodSettings.paper()).settings == MethodSettings()
 
 
 def test_a_doc_to_lora_network_trained_here_is_loaded_as_a_converted_one(tmp_path: Path, tiny_llama: BaseModel) -> None:
