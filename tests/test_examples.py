@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from plume_memory import Answer, ParametricMemory
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -33,6 +35,16 @@ def test_the_readmes_example_is_the_quickstart_and_follows_the_update(smollm2: o
     assert "Zurich" in lines[1]
     assert lines[2].startswith("version 2, evidence from version 2")
     assert "Bern" in lines[-1], "the first version still answers as it did"
+
+
+def test_the_readme_names_what_there_is() -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    called = {name for block in blocks for name in re.findall(r"\bmemory\.(\w+)\(", block)}
+    told = {name for block in blocks for name in re.findall(r"\banswer\.(\w+)", block)}
+
+    assert {"update", "ask", "ask_many", "stream", "rollback", "forget"} <= called
+    assert {name for name in called if not hasattr(ParametricMemory, name)} == set()
+    assert {name for name in told if not hasattr(Answer, name) and name not in Answer.__dataclass_fields__} == set()
 
 
 @pytest.mark.model
