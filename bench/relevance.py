@@ -15,6 +15,7 @@ import json
 import random
 from collections import defaultdict
 from collections.abc import Sequence
+from pathlib import Path
 
 from eval.datasets.muse import load
 from plume_memory.engine import Engine
@@ -57,41 +58,6 @@ GENERAL = (
 RECORDS = {"mini-squad": 8, "mini-ropes": 5, "mini-multihop": 6, "mini-math": 4, "mini-code": 4, "muse-chains": 3}
 NOTES = ("Alice lives in Bern.", "Alice moved to Zurich.")
 ABOUT_NOTES = ("Where does Alice live?", "Where does she live now?", "What do you know about Alice?")
-SHORT = (
-    ("My name is Juno Abara.", "What is my name?"),
-    ("Kim owns a red kayak.", "What does Kim own?"),
-    ("I am allergic to peanuts.", "What am I allergic to?"),
-    ("I live in Porto.", "Where do I live?"),
-    ("My brother is called Tadeo.", "What is my brother's name?"),
-    ("My sister Greta teaches chemistry in Lyon.", "What does Greta teach?"),
-    ("I was born in 1987.", "When was I born?"),
-    ("My favourite coffee is a flat white.", "What is my favourite coffee?"),
-    ("I drive a blue Fiat.", "What car do I drive?"),
-    ("Our office is on the fourth floor.", "Which floor is our office on?"),
-    ("The wifi password is tulip-42.", "What is the wifi password?"),
-    ("I prefer to be called Max.", "What should you call me?"),
-    ("My dog is a beagle.", "What breed is my dog?"),
-    ("I work as a nurse.", "What is my job?"),
-    ("Tom is on holiday until Friday.", "When is Tom back?"),
-    ("Our standup is at 9:30.", "When is the standup?"),
-    ("I take my tea without sugar.", "How do I take my tea?"),
-    ("My flight leaves at 6 am.", "When does my flight leave?"),
-    ("Ines is the designer of Larkspur.", "Who designs Larkspur?"),
-    ("Larkspur is led by Priya Anand.", "Who leads Larkspur?"),
-    ("The launch is on 2 November.", "When is the launch?"),
-    ("I speak Danish and Urdu.", "Which languages do I speak?"),
-    ("My shoe size is 43.", "What is my shoe size?"),
-    ("We have three children.", "How many children do we have?"),
-    ("Ravi plays the cello.", "What does Ravi play?"),
-    ("I am vegetarian.", "Do I eat meat?"),
-    ("The budget is 48,000 euros.", "What is the budget?"),
-    ("My laptop has 32 GB of RAM.", "How much RAM does my laptop have?"),
-    ("Mia moved to Ghent.", "Where does Mia live?"),
-    ("My birthday is on 3 May.", "When is my birthday?"),
-    ("I hate cilantro.", "What do I hate?"),
-    ("Leo's car is green.", "What colour is Leo's car?"),
-)
-"""A memory of one sentence, and what is asked of it."""
 
 
 def memories(chance: random.Random) -> list[tuple[str, Sequence[str], Sequence[str]]]:
@@ -101,7 +67,8 @@ def memories(chance: random.Random) -> list[tuple[str, Sequence[str], Sequence[s
         for transition in load(name, limit=records, steps=(5,)):
             found.append((name, transition.texts, [q.question for q in transition.questions[:4]]))
     source = FactSource("facts", smallest=4)
-    found += [("one note", (note,), (question,)) for note, question in SHORT]
+    notes = (json.loads(line) for line in (Path(__file__).parent / "notes.jsonl").read_text("utf-8").splitlines())
+    found += [("one note", (own["note"],), (own["question"],)) for own in notes]
     for sample in (source.draw(chance, largest=4, update=False) for _ in range(8)):
         found.append(("facts", [sample.text], [ask.question for ask in sample.asks]))
     return found

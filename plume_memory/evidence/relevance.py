@@ -14,9 +14,9 @@ with a question, most in the first person; `polite`: behind a sentence of courte
     6, or half of it  1.0     .97    1.0       .02    .15    .48
     7, or half of it   .97    .94    1.0       .00    .07    .33
 
-Of the 373 questions of muse-mini two lose their evidence by the chosen rule (three more by 5 alone) and eight with 6, four
-right answers among them (macro recall 31.9 for 32.4). Texts of no meaning in the place of no text, one or the likeliest
-of four, told own from general no better; nor did content words alone.
+Of the 373 questions of muse-mini two lose their evidence by the chosen rule (three more by 5 alone) and eight with 6,
+four right answers among them (macro recall 31.9 for 32.4). Texts of no meaning in the place of no text, one or the
+likeliest of four, told own from general no better; nor did content words alone.
 """
 
 from collections.abc import Sequence
