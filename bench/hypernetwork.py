@@ -92,13 +92,14 @@ class Bench:
         return [weighted_sum([(1.0, f) for f in parameterizer.parameterize(own)]) for own in windows]
 
     def through_product(self, texts: Sequence[str], asked: Sequence[Sequence[str]]) -> list[str]:
-        """Answers of a memory that was told one text, as an application asks it: routed, both streams."""
+        """Answers of a memory that was told one text (nothing, if it is empty), as an application asks it."""
         outputs = []
         with tempfile.TemporaryDirectory() as folder:
             for number, (text, questions) in enumerate(zip(texts, asked, strict=True)):
                 url = f"sqlite:///{folder}/bench.db"
                 with ParametricMemory.open(f"text-{number}", url=url, engine=self.engine) as memory:
-                    memory.update(text)
+                    if text:
+                        memory.update(text)
                     outputs += [answer.text for answer in memory.ask_many(questions, max_new_tokens=48)]
         return outputs
 
@@ -236,8 +237,10 @@ class Bench:
             same += [float(o == b) for o, b in zip(outputs, bare, strict=True)]
             recalls += [recall(o, [b]) for o, b in zip(outputs, bare, strict=True)]
         kept = {"general_unchanged": mean(same), "general_recall_of_bare": mean(recalls)}
+        # rounding in bfloat16 differs with the batch: an empty memory is asked in the same way
+        alike = self.through_product([""], [GENERAL])
         asked = self.through_product(texts[:6], [GENERAL] * 6)
-        kept["general_unchanged_product"] = mean([float(o == b) for o, b in zip(asked, bare * 6, strict=True)])
+        kept["general_unchanged_product"] = mean([float(o == b) for o, b in zip(asked, alike * 6, strict=True)])
         say({"what": "damage", "perplexity_ratio": mean(ratios), **kept, "asked": len(same)})
 
     def long(self) -> None:
