@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 from plume_memory.config import MethodSettings
 from plume_memory.errors import InvalidInput, MemoryClosed, MemoryNotFound, MissingExtra, PlumeError
 from plume_memory.hypernet.shipped import chosen_network
-from plume_memory.model.hub import check_model
 from plume_memory.places import default_artifacts, is_missing_file
 from plume_memory.records import (
     Answer,
@@ -117,7 +116,6 @@ class ParametricMemory:
         if engine is not None and settings is not None:
             raise InvalidInput("Pass the settings to the engine: Engine.load(settings=...); an engine has its own.")
         if engine is None:  # before anything is made or written for a model that cannot be had
-            check_model(model)
             chosen_network(model, hypernetwork)
         if not create and is_missing_file(url):
             raise MemoryNotFound(f"There is no database at {url}, so no memory {name!r}. Check the URL, or create it.")

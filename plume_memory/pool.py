@@ -14,7 +14,6 @@ from plume_memory.config import MethodSettings
 from plume_memory.errors import InvalidInput, MemoryClosed
 from plume_memory.hypernet.shipped import chosen_network
 from plume_memory.memory import DEFAULT_MODEL, DEFAULT_URL, ParametricMemory
-from plume_memory.model.hub import check_model
 from plume_memory.places import default_artifacts
 from plume_memory.store.artifacts import ArtifactStore
 from plume_memory.store.database import Database
@@ -65,7 +64,6 @@ class MemoryPool:
         if engine is not None and settings is not None:
             raise InvalidInput("Pass the settings to the engine: Engine.load(settings=...); an engine has its own.")
         if engine is None:
-            check_model(model)
             chosen_network(model, hypernetwork)
         if keep < 1:
             raise InvalidInput(f"A pool keeps at least one memory open; got keep={keep}.")

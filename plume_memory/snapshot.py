@@ -188,7 +188,7 @@ class Snapshot:
         chooses between them is over: after as many steps as a short answer has tokens.
         """
         settings = self._settings(max_new_tokens, min_new_tokens, stop, top_candidates, grammar)
-        contest, sides = self._contest(question, tools)
+        asked, contest, sides = self._prepared(question, tools)
         told: list[tuple[int, Step]] = []
         with closing(stream_contest(self._engine.decoder, contest, settings)) as decoding:
             for rival, step in decoding:
@@ -197,7 +197,7 @@ class Snapshot:
                     yield AnswerChunk(step.text)
         rival, last = told[-1]
         decoded = collect(contest.rivals[rival], [step for _, step in told])
-        yield AnswerChunk(last.text, self._answer(question, decoded, sides[rival]))
+        yield AnswerChunk(last.text, self._answer(asked, decoded, sides[rival]))
 
     def export_adapter(self, directory: str | Path, *, format: Literal["peft", "safetensors"] = "peft") -> Path:
         """Write the global adapter for other programs.
@@ -239,11 +239,11 @@ class Snapshot:
         settings: DecodeSettings,
         tools: Sequence[Mapping[str, Any]] | None,
     ) -> list[Answer]:
-        prepared = [self._contest(question, tools) for question in questions]
-        won = decode_contests(self._in_batches, [contest for contest, _ in prepared], settings)
+        prepared = [self._prepared(question, tools) for question in questions]
+        won = decode_contests(self._in_batches, [contest for _, contest, _ in prepared], settings)
         return [
-            self._answer(question, own.decoded, sides[own.rival])
-            for question, own, (_, sides) in zip(questions, won, prepared, strict=True)
+            self._answer(asked, own.decoded, sides[own.rival])
+            for own, (asked, _, sides) in zip(won, prepared, strict=True)
         ]
 
     def _in_batches(self, queries: Sequence[Query], settings: DecodeSettings) -> list[Decoded]:
@@ -251,16 +251,17 @@ class Snapshot:
         batches = (queries[at : at + BATCH] for at in range(0, len(queries), BATCH))
         return [decoded for batch in batches for decoded in decoder.decode(batch, settings)]
 
-    def _contest(
+    def _prepared(
         self, question: str | Sequence[Message], tools: Sequence[Mapping[str, Any]] | None
-    ) -> tuple[Contest, list[list[ScoredUnit]]]:
-        """The rivals of one question, and the units each takes its evidence from, in the router's order."""
+    ) -> tuple[str, Contest, list[list[ScoredUnit]]]:
+        """What is routed of a question, its rivals, and the units of each one's evidence in the router's order."""
         messages = _turns(question)
+        asked = _asked(messages)
         framed = self._engine.base.chat.framed(messages, tools)
-        sides = self._engine.sides(self._engine.activate(self._index, _asked(messages)) if len(self._index) else [])
+        sides = self._engine.sides(self._engine.activate(self._index, asked) if len(self._index) else [])
         # an empty memory, or one that does not bear on the question, needs no global adapter
         global_adapter = self.global_adapter if sides[0] else None
-        return self._engine.contest(framed, global_adapter, sides, self._cache), sides
+        return asked, self._engine.contest(framed, global_adapter, sides, self._cache), sides
 
     def _settings(
         self,
@@ -280,12 +281,12 @@ class Snapshot:
             grammar=grammar,
         )
 
-    def _answer(self, question: str | Sequence[Message], decoded: Decoded, routed: Sequence[ScoredUnit]) -> Answer:
+    def _answer(self, asked: str, decoded: Decoded, routed: Sequence[ScoredUnit]) -> Answer:
         return Answer(
             text=decoded.text,
             memory=self.memory,
             version=self.version,
-            evidence=source_of(decoded.text, _asked(_turns(question)), routed),
+            evidence=source_of(decoded.text, asked, routed),
             usage=decoded.usage,
             finish_reason=decoded.finish_reason,
             trace=decoded.trace,

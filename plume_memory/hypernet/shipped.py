@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from plume_memory.errors import InvalidInput
-from plume_memory.model.hub import HubCheckpoint, named_source
+from plume_memory.model.hub import HubCheckpoint, check_model, named_source
 
 _SHIPPED = Path(__file__).parent / "weights"
 
@@ -18,8 +18,10 @@ def chosen_network(model: str, hypernetwork: str) -> Path | HubCheckpoint | None
     """Return the network that is meant by a name, see `Engine.load`; None where none is: distillation, or neither.
 
     Raises:
-        InvalidInput: no such name or folder, or none is carried for the model.
+        ModelNotFound: the model is no name, folder or id.
+        InvalidInput: no such name or folder of a network, or none is carried for the model.
     """
+    check_model(model)
     source = named_source(model)
     if hypernetwork in ("distill", "none"):
         return None
