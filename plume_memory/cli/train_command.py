@@ -1,5 +1,6 @@
 """`plume train`: read a config, build the task, run it, say how it ended."""
 
+import os
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -7,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from plume_memory.cli.memory_commands import AsJson
-from plume_memory.cli.output import emit, plain, say
+from plume_memory.cli.output import ERR, emit, plain, say
 
 if TYPE_CHECKING:
+    from plume_memory.training.processes import Processes
     from plume_memory.training.run import RunResult
 
 
@@ -40,20 +42,27 @@ def train(
     from plume_memory.training.heap import keep_freed_memory  # noqa: PLC0415
     from plume_memory.training.processes import Processes  # noqa: PLC0415 — torch, after bad settings were refused
     from plume_memory.training.run import run  # noqa: PLC0415
+    from plume_memory.training.run_folder import INPUTS, require_run, run_record  # noqa: PLC0415
     from plume_memory.training.task import build_task  # noqa: PLC0415
 
     processes = Processes.join(device)
     if processes.device.type == "cpu":
         keep_freed_memory()
     try:
+        described = settings.model_dump(mode="json", exclude={"run"})
+        # before the model and the data are read, which takes a minute
+        require_run(folder, run_record(settings.run, described, processes.count), resume=resume)
+        task = build_task(settings, str(processes.device), processes.count)
+        for line in task.sources() if processes.is_first else ():
+            ERR.print(line, markup=False, highlight=False)
         result = run(
-            build_task(settings, str(processes.device), processes.count),
+            task,
             settings.run,
             folder,
             resume=resume,
             processes=processes,
-            described=settings.model_dump(mode="json", exclude={"run"}),
-            command=_command(config, folder, changes, device, processes.count),
+            described=described | {INPUTS: task.inputs()},
+            command=_command(config, folder, changes, device, processes),
         )
     finally:
         processes.leave()
@@ -61,17 +70,21 @@ def train(
         emit(_shown(result), as_json, lambda: say(_sentence(result)))
 
 
-def _command(config: Path, folder: Path, changes: list[str], device: str | None, processes: int) -> str:
+def _command(config: Path, folder: Path, changes: list[str], device: str | None, processes: "Processes") -> str:
     """What resumes this run, for the model card and for people."""
     launch = ["plume", "train"]
-    if processes > 1:
+    threads = ""
+    if processes.count > 1:
         # `accelerate launch` starts several processes on GPUs only.
-        on_cpu = ["torchrun", "--nproc_per_node", str(processes)]
-        on_gpus = ["accelerate", "launch", "--num_processes", str(processes)]
-        launch = [*(on_cpu if device == "cpu" else on_gpus), "-m", "plume_memory.cli", "train"]
+        on_cpu = ["torchrun", "--nproc_per_node", str(processes.count)]
+        on_gpus = ["accelerate", "launch", "--num_processes", str(processes.count)]
+        is_cpu = processes.device.type == "cpu"
+        launch = [*(on_cpu if is_cpu else on_gpus), "-m", "plume_memory.cli", "train"]
+        # without it each process takes every core
+        threads = f"OMP_NUM_THREADS={os.environ.get('OMP_NUM_THREADS', '1')} " if is_cpu else ""
     given = [word for change in changes for word in ("--set", change)]
     where = [] if device is None else ["--device", device]
-    return shlex.join([*launch, str(config), *given, "--out", str(folder), *where, "--resume"])
+    return threads + shlex.join([*launch, str(config), *given, "--out", str(folder), *where, "--resume"])
 
 
 def _shown(result: "RunResult") -> dict[str, Any]:

@@ -33,7 +33,7 @@ class BatchRow:
     source: str = ""
     """Where its sample is from; answers are reported by it."""
     retellable: str | None = None
-    """The one whole text it reads, which retelling may fill it up with; None where it reads others."""
+    """A text it reads, whole, which continuations may fill it up with; None where there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,8 @@ class _Drawn:
 
     texts: tuple[tuple[int, ...], ...]
     rows: tuple[BatchRow, ...]
+    sentences: frozenset[str]
+    """Of all its texts: another sample that shares one speaks of the same thing."""
 
     @property
     def width(self) -> int:
@@ -130,7 +132,7 @@ class Batches:
         items += self._retold(sample.text, chance, always=not items)
         reads = tuple((i, 1.0) for i in range(len(chunks)))
         row = BatchRow(tuple(items), reads, source=sample.source, retellable=sample.text)
-        return _Drawn(tuple(chunks), (row,))
+        return _Drawn(tuple(chunks), (row,), _sentences(sample.text))
 
     def _with_update(self, sample: Sample, chance: random.Random) -> _Drawn:
         """Two kinds of row: the composed memory, and each question's evidence alone."""
@@ -153,7 +155,7 @@ class Batches:
                 own = tuple((i, 1.0) for i, n in enumerate(is_new) if n == wanted)
                 source = f"{sample.source}-evidence"
                 rows.append(BatchRow(tuple(items[i] for i in pairs), own, pairs=pairs, source=source))
-        return _Drawn(texts, tuple(rows))
+        return _Drawn(texts, tuple(rows), _sentences(sample.text) | _sentences(sample.update))
 
     def _chunks(self, text: str, chance: random.Random, *, cut: bool) -> list[tuple[int, ...]]:
         """Token ids of a text, cut between sentences where asked, and wherever it is too long."""
@@ -192,7 +194,7 @@ class Batches:
                 rows.append(
                     replace(
                         row,
-                        items=(*row.items, *kept) if whole else row.items,
+                        items=(*_answerable(row.items, with_it), *kept) if whole else row.items,
                         reads=(*own, *others) if whole else own,
                         before=(*before, *others) if before else (),
                     )
@@ -217,13 +219,17 @@ class Batches:
         curriculum = self._settings.curriculum
         if not curriculum.companions or len(drawn) < 2 or chance.random() >= curriculum.companion_share:
             return []
-        wanted = chance.randint(1, min(curriculum.companions, len(drawn) - 1))
-        return chance.sample([n for n in range(len(drawn)) if n != own], wanted)
+        others = [n for n in range(len(drawn)) if n != own and not drawn[n].sentences & drawn[own].sentences]
+        if not others or all(item.kind == "reconstruction" for item in drawn[own].rows[0].items):
+            return []  # "repeat the text" has one answer only where there is one text
+        return chance.sample(others, chance.randint(1, min(curriculum.companions, len(others))))
 
     def _kept(self, drawn: Sequence[_Drawn], own: int, companions: Sequence[int], chance: random.Random) -> list[Item]:
         """Another sample's question, or a piece of its text: nothing that this memory speaks of."""
         wanted = self._settings.objectives
-        strange = [n % len(drawn) for n in range(own + 1, own + len(drawn)) if n % len(drawn) not in companions]
+        told = drawn[own].sentences.union(*(drawn[n].sentences for n in companions))
+        around = [n % len(drawn) for n in range(own + 1, own + len(drawn))]
+        strange = [n for n in around if n not in companions and not drawn[n].sentences & told]
         if wanted.kept == 0 or not strange or chance.random() >= wanted.kept_share:
             return []
         other = drawn[strange[chance.randrange(len(strange))]]
@@ -243,6 +249,15 @@ def largest_at(points: Sequence[tuple[int, int]], step: int) -> int:
             return most + round((there - most) * (step - before) / (at - before)) if step > before else most
         before, most = at, there
     return most
+
+
+def _sentences(text: str) -> frozenset[str]:
+    return frozenset(text[start:end].strip() for start, end in sentence_spans(text))
+
+
+def _answerable(items: Sequence[Item], companions: Sequence[int]) -> list[Item]:
+    """Those that a memory of several texts can answer: not "repeat the text"."""
+    return [item for item in items if not (companions and item.kind == "reconstruction")]
 
 
 def _some(asks: Sequence[Ask], most: int, chance: random.Random, *, first: Sequence[Ask] = ()) -> list[Ask]:

@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 
@@ -15,12 +15,14 @@ from plume_memory.hypernet.d2l.network import D2LNetwork
 from plume_memory.hypernet.fastweight import checkpoint as fastweight
 from plume_memory.hypernet.fastweight.config import FastWeightConfig
 from plume_memory.hypernet.fastweight.network import FastWeightNetwork
+from plume_memory.hypernet.fastweight.parameterizer import warn_of_another_model
 from plume_memory.model.base import BaseModel
 from plume_memory.model.hub import default_cache
 from plume_memory.training.calibrate import calibrate
 from plume_memory.training.card import DataSource, TaskCard
 from plume_memory.training.facts import FactSource
 from plume_memory.training.items import ItemWriter
+from plume_memory.training.requirements import require_use
 from plume_memory.training.samples import Sample, Source
 from plume_memory.training.settings import (
     D2LSettings,
@@ -51,6 +53,8 @@ class Built:
     teacher: Teacher | None
     evaluation: Mapping[str, list[Sample]]
     """Prose that is never trained on."""
+    sources: list[str]
+    """One line for each source: what of it is used, and what is left out."""
     processes: int
     save: Callable[[Path], None]
     card: Callable[[], TaskCard]
@@ -69,11 +73,11 @@ def build(base: BaseModel, settings: TrainSettings, *, processes: int = 1, cache
         TrainingError: a data source or the network to start from cannot be read, or the data does not fit the
             objectives.
     """
-    _require_use(settings)
+    require_use(settings, vocabulary=base.model.config.vocab_size)
     root = Path(settings.data_root).expanduser()
     sources = [(one.weight, _source(one, root)) for one in settings.data]
     source = MixedSource("mixed", sources)
-    editable = [known for known in sources if not isinstance(known[1], TextSource)]
+    editable, told = _updatable(sources, settings)
     writer = _writer(base, settings, source)
     teacher = None
     if settings.objectives.distillation > 0:
@@ -88,22 +92,35 @@ def build(base: BaseModel, settings: TrainSettings, *, processes: int = 1, cache
         writer=writer,
         teacher=teacher,
         evaluation={one.name: _held_out(one, settings) for one in settings.evaluation.prose},
+        sources=[one.summary for _, one in sources if isinstance(one, JsonlSource | TextSource)] + told,
         processes=processes,
         save=lambda folder: _save(writer, folder, base, settings),
         card=lambda: _card(base, settings),
     )
 
 
-def _require_use(settings: TrainSettings) -> None:
-    wanted = settings.objectives
-    plain = [one.name for one in settings.data if isinstance(one, TextData)]
-    if plain and wanted.reconstruction == wanted.completion == 0:
+def _updatable(
+    sources: list[tuple[float, Source]], settings: TrainSettings
+) -> tuple[list[tuple[float, Source]], list[str]]:
+    """The sources that updates can be made of, and a line for each that has questions and cannot.
+
+    Raises:
+        TrainingError: updates are asked for and there is none.
+    """
+    if settings.update.share == 0:
+        return [], []
+    able = [one for one in sources if isinstance(one[1], FactSource) or (_asks(one[1]) and one[1].can_update)]
+    if not able:
         raise TrainingError(
-            f"Source {plain[0]!r} is plain text, which serves reconstruction and completion alone, and both have "
-            "weight 0; raise one in `objectives`, or leave the source out."
+            "update.share is above 0, and no source can make an update: plain text has no answers, and no answer of "
+            "the others can be edited (a number, a date, or a name that stands in the text). Add a source, or set it to 0."
         )
-    if settings.update.share > 0 and len(plain) == len(settings.data):
-        raise TrainingError("update.share is above 0, and plain text has no updates; add another source, or set it 0.")
+    unable = [one.name for _, one in sources if _asks(one) and not one.can_update]
+    return able, [f"{name}: none of its answers can be edited, so no update is made of it" for name in unable]
+
+
+def _asks(source: Source) -> TypeGuard[JsonlSource]:
+    return isinstance(source, JsonlSource)
 
 
 def _end_id(base: BaseModel) -> int:
@@ -125,7 +142,9 @@ def _facts(settings: TrainSettings, count: int, held_out: bool) -> Source:
     held = settings.evaluation.families
     if held_out:
         return FactSource("held-out", smallest=count, only_families=held)
-    return FactSource("facts", smallest=count, exclude_families=held)
+    excluded = [set(one.exclude_families) for one in settings.data if isinstance(one, FactsData)]
+    never_trained = set.intersection(*excluded) if excluded else set()
+    return FactSource("facts", smallest=count, exclude_families=never_trained.union(held))
 
 
 def _held_out(data: JsonlData, settings: TrainSettings) -> list[Sample]:
@@ -133,6 +152,10 @@ def _held_out(data: JsonlData, settings: TrainSettings) -> list[Sample]:
     chance = random.Random(f"{settings.evaluation.seed}:{data.name}")
     drawn = [source.draw(chance, largest=1, update=False) for _ in range(4 * _PROSE_SAMPLES)]
     distinct = {sample.text: sample for sample in drawn}  # a text beside itself would not be a control
+    if len(distinct) < 2:
+        raise TrainingError(
+            f"evaluation.prose {data.name!r} has one passage, and each is asked with another's adapter too; give two."
+        )
     return list(distinct.values())[:_PROSE_SAMPLES]
 
 
@@ -148,7 +171,9 @@ def _writer(base: BaseModel, settings: TrainSettings, source: Source) -> TextWri
         network = D2LNetwork(_d2l_config(base, own)).to(base.device)
         return D2LWriter(network, base)
     if settings.start is not None:
-        started = _started(settings.start, _fast_weight_config(base, own))
+        folder = Path(settings.start).expanduser()
+        warn_of_another_model(fastweight.read_manifest(folder), base, folder)
+        started = _started(folder, _fast_weight_config(base, own))
         return FastWeightWriter(started.to(base.device), base)
     fresh = FastWeightNetwork(_fast_weight_config(base, own))
     chance = random.Random(f"{settings.run.seed}:calibration")
@@ -204,10 +229,10 @@ def _d2l_config(base: BaseModel, own: D2LSettings) -> D2LConfig:
     )
 
 
-def _started(folder: str, asked: FastWeightConfig) -> FastWeightNetwork:
+def _started(folder: Path, asked: FastWeightConfig) -> FastWeightNetwork:
     """A trained network to go on from; more mixer blocks may be asked for, which start as the identity."""
-    trained = fastweight.load(Path(folder).expanduser())
-    _require_same(trained.config, asked, folder)
+    trained = fastweight.load(folder)
+    _require_same(trained.config, asked, str(folder))
     network = FastWeightNetwork(asked)
     network.load_state_dict(trained.state_dict(), strict=False)
     return network.train()
@@ -229,16 +254,28 @@ def _require_same(found: FastWeightConfig, asked: FastWeightConfig, where: str) 
 def _save(writer: TextWriter, folder: Path, base: BaseModel, settings: TrainSettings) -> None:
     network = writer.network
     if isinstance(network, FastWeightNetwork):
-        answers = fastweight.AnswerSettings(
-            alpha=settings.update.alpha,
-            beta=settings.update.beta,
-            lambda_max=settings.update.lambda_max,
-            tau=settings.update.tau,
+        stage = settings.update
+        composition = {"alpha": stage.alpha, "beta": stage.beta, "lambda_max": stage.lambda_max, "tau": stage.tau}
+        answers = _answers_before(settings).model_copy(update=composition)
+        fastweight.save(
+            network,
+            folder,
+            base_model=base.name,
+            base_fingerprint=base.fingerprint,
+            max_tokens=settings.largest_tokens,
+            answers=answers,
         )
-        fastweight.save(network, folder, base_model=base.name, max_tokens=settings.largest_tokens, answers=answers)
         return
     assert isinstance(network, D2LNetwork)
     save_trained(network, folder, base_model=base.name)
+
+
+def _answers_before(settings: TrainSettings) -> fastweight.AnswerSettings:
+    """How the network that this one goes on from was asked; not how sure it was, which is fitted to its weights."""
+    if settings.start is None:
+        return fastweight.AnswerSettings()
+    before = fastweight.read_manifest(Path(settings.start).expanduser()).answers
+    return before.model_copy(update={"confidence": fastweight.AnswerSettings().confidence})
 
 
 # --- the card -------------------------------------------------------------------------------------
@@ -253,6 +290,8 @@ def _card(base: BaseModel, settings: TrainSettings) -> TaskCard:
         else:
             files = one.folder if isinstance(one, TextData) else ", ".join(Path(path).name for path in one.paths)
             sources.append(DataSource(one.name, one.licence, f"weight {one.weight:g}: {files}"))
+    if settings.start is not None:
+        sources.append(DataSource(settings.start, "see its card", "the trained network that this one went on from"))
     return TaskCard(
         name=f"{base.name} {kinds[settings.network.kind]}",
         summary=(
@@ -262,10 +301,10 @@ def _card(base: BaseModel, settings: TrainSettings) -> TaskCard:
         base_model=base.name,
         base_fingerprint=base.fingerprint,
         dtype=str(base.dtype).removeprefix("torch."),
-        licence="Apache-2.0",
+        licence=settings.licence,
         sources=tuple(sources),
         limits=(
             "Trained for this base model only; another one's states mean nothing to it.",
-            "English.",
+            f"Language of the data: {settings.language}.",
         ),
     )

@@ -85,8 +85,23 @@ def save_checkpoint(checkpoint: Checkpoint, folder: Path, *, shard_mb: int, keep
 
 
 def latest_checkpoint(folder: Path) -> Path | None:
-    """Return the newest complete checkpoint of a folder, or None; unfinished ones are not seen."""
-    return next(reversed(_complete(folder)), None)
+    """Return the newest complete checkpoint of a folder, or None where there never was one.
+
+    Raises:
+        TrainingError: there are checkpoints and none of them is complete.
+    """
+    complete, damaged = _complete(folder), damaged_checkpoints(folder)
+    if not complete and damaged:
+        raise TrainingError(
+            f"No checkpoint in {folder} is whole ({', '.join(path.name for path in damaged)} lack files, or parts of "
+            "them). Restore one; or, to train from the first step, delete them or use another folder."
+        )
+    return next(reversed(complete), None)
+
+
+def damaged_checkpoints(folder: Path) -> list[Path]:
+    """Return what has a checkpoint's name and is not whole, oldest first: somebody or a disk cut it short."""
+    return [path for path in sorted(folder.glob(f"{_PREFIX}*")) if _read_state(path) is None]
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
@@ -137,7 +152,7 @@ def replace_folder(target: Path, fill: Callable[[Path], None]) -> None:
             temporary.rename(target)
             shutil.rmtree(old)
         _sync_entry(target.parent)
-    except OSError as err:
+    except (OSError, SafetensorError) as err:  # safetensors has its own error for a full disk
         raise TrainingError(f"Cannot write {target}: {err}.") from err
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

@@ -91,9 +91,9 @@ class Evaluator:
         return {name: sum(own) / max(1, len(own)) for name, own in right.items()}
 
     def _targets(self, ask: Ask) -> list[Item]:
-        """The exchange with the current answer, and with the stale one where there is one."""
+        """The exchange with the current answer, and where there is a stale one, with that in the same statement."""
         write = self._built.item_writer.answer
-        return [write(ask)] if ask.stale is None else [write(ask), write(Ask(ask.question, ask.stale))]
+        return [write(ask)] if ask.stale is None else [write(ask), write(ask.before())]
 
     def _kept(self, samples: Sequence[Sample]) -> float:
         """Perplexity of another passage with an adapter attached, over the bare model's."""

@@ -142,6 +142,7 @@ class Loop:
         self._begun = self._saved = time.monotonic()
         if self._resumed_from is None and settings.eval_first:
             self._evaluate()
+            self._progress.pace()
         stopped: Literal["steps", "minutes"] = "steps"
         while counters.step < settings.steps:
             due = self._step()
@@ -151,13 +152,18 @@ class Loop:
                 self._log()
                 give_back_freed_memory()
             if is_last or (settings.eval_every and at % settings.eval_every == 0):
-                self._evaluate()
+                self._judge()
             if is_last or due.save or (settings.checkpoint_every and at % settings.checkpoint_every == 0):
                 self._save()
             if due.stop and not is_last:
                 stopped = "minutes"
                 self._progress.say(f"time limit reached after step {at}; go on with: {self._command}")
                 break
+        if counters.skipped_in_row >= counters.step > 0:
+            raise TrainingError(
+                f"None of the {counters.step} steps had a finite loss and gradient, so nothing was learnt. Look at the "
+                "`skip` rows of the metrics, lower run.learning_rate, or look at the data."
+            )
         if self._resumed_from is not None and self._resumed_from >= settings.steps:
             self._own.on_first(self._save_networks)  # a kill may have come between the checkpoint and these
         return self._result(stopped)
@@ -280,6 +286,14 @@ class Loop:
             return
         for other in others:
             self._counters.window.take_parts(other)
+
+    def _judge(self) -> None:
+        """Evaluate; what was learnt is kept even if that cannot be done."""
+        try:
+            self._evaluate()
+        except TrainingError:
+            self._save()
+            raise
 
     def _evaluate(self) -> None:
         self._counters.figures = self._own.on_first(self._figures)

@@ -26,7 +26,7 @@ def read_settings(kind: type[_Model], path: Path, overrides: Sequence[str] = ())
         InvalidInput: no such file, no JSON object, an unknown key (the nearest valid one is named), a bad value.
     """
     try:
-        given = json.loads(path.read_text(encoding="utf-8"))
+        given = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_without_repeats)
     except OSError as err:
         raise InvalidInput(f"Cannot read the settings {path}: {err.strerror}.") from err
     except ValueError as err:
@@ -79,6 +79,15 @@ def set_override(kind: type[BaseModel], given: MutableMapping[str, Any], overrid
             # An absent object is the model's default one, not that of its class.
             holder[place] = {} if key in holder else _default(parents, key, keys[at + 1])
         holder = holder[place]
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {repeated!r} stands twice in one object")
+    return found
 
 
 def _inside(annotations: list[Any], key: str, parent: str, path: str) -> list[Any]:

@@ -17,12 +17,13 @@ class RunProgress:
         self._task: object = None
         self._steps = 0
         self._first = 0
-        self._begun = 0.0
+        self._begun = self._paced = 0.0
         self._deadline_s: float | None = None
 
     def begin(self, done: int, steps: int, minutes: float | None) -> None:
         """Start at a step of a run that ends after `steps`, or after so many minutes."""
-        self._first, self._steps, self._begun = done, steps, time.monotonic()
+        self._first, self._steps = done, steps
+        self._begun = self._paced = time.monotonic()
         self._deadline_s = None if minutes is None else minutes * 60
         if self._console.is_terminal and not self._quiet:
             self._bar = Progress(
@@ -33,6 +34,10 @@ class RunProgress:
             )
             self._bar.start()
             self._task = self._bar.add_task("starting", total=steps, completed=done)
+
+    def pace(self) -> None:
+        """Measure the pace from here on: what came before was no step."""
+        self._paced = time.monotonic()
 
     def update(self, done: int) -> None:
         """Move the bar."""
@@ -64,11 +69,11 @@ class RunProgress:
             self._bar = None
 
     def _left(self, done: int) -> str:
-        """The time to the last step at the pace so far, evaluations included; to the deadline if that is sooner."""
+        """The time to the last step at the pace so far, evaluations between included; to the deadline if sooner."""
         passed = time.monotonic() - self._begun
         if done <= self._first:
             return f"{duration(passed)} passed"
-        left = passed / (done - self._first) * (self._steps - done)
+        left = (time.monotonic() - self._paced) / (done - self._first) * (self._steps - done)
         if self._deadline_s is not None and passed + left > self._deadline_s:
             return f"{duration(passed)} passed, {duration(max(0.0, self._deadline_s - passed))} to the time limit"
         return f"{duration(passed)} passed, {duration(left)} left"

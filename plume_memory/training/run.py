@@ -19,11 +19,12 @@ from typing import Any
 
 import torch
 
+from plume_memory.training.checkpoints import damaged_checkpoints
 from plume_memory.training.loop import Loop, RunResult
 from plume_memory.training.metrics import Metrics
 from plume_memory.training.processes import Processes
 from plume_memory.training.progress import RunProgress
-from plume_memory.training.run_folder import held, open_run, run_record
+from plume_memory.training.run_folder import CHECKPOINTS, held, open_run, run_record
 from plume_memory.training.run_settings import RunSettings
 from plume_memory.training.task_protocol import StepReport, Task
 
@@ -70,6 +71,10 @@ def run(
         stack.callback(shown.end)
         own.on_first(lambda: stack.enter_context(held(folder)))
         start = own.on_first(lambda: open_run(folder, record, resume=resume))
+        if resume and start is None:
+            shown.say(f"{folder} holds no checkpoint to go on from: beginning at the first step")
+        for path in damaged_checkpoints(folder / CHECKPOINTS):
+            shown.say(f"{path} is damaged and passed over")
         stack.enter_context(_generators_kept(own.device))
         loop = Loop(task, settings, folder, own, shown, record, command)
         step = loop.restore(start)

@@ -23,6 +23,10 @@ RECORD = "run.json"
 CHECKPOINTS = "checkpoints"
 EVALUATION = "evaluation"
 """The part of the configuration that says how a network is judged; a resumed run may change it."""
+LABELS = ("licence", "language")
+"""What the configuration says for the model card only."""
+INPUTS = "inputs"
+"""The part that says what the run reads: hashes of the base model, the data and the network it starts from."""
 _SHOWN = 5
 
 
@@ -60,17 +64,14 @@ def held(folder: Path) -> Iterator[Path]:
         lock.release()
 
 
-def open_run(folder: Path, record: Mapping[str, Any], *, resume: bool) -> Path | None:
-    """Check that a run may begin or go on here, write `run.json`, and return the checkpoint to go on from.
-
-    None: there is none, the run begins at its first step. A run that was killed before it wrote anything is
-    resumed from there too.
+def require_run(folder: Path, record: Mapping[str, Any], *, resume: bool) -> None:
+    """Check, without a change to it, that a run may begin or go on in a folder.
 
     Raises:
         TrainingError: it is not resumed and the folder is not empty; or it is, and the folder holds no run, or
-            one with other settings.
+            one with other settings or inputs.
     """
-    visible = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
+    visible = sorted(path.name for path in folder.iterdir() if not path.name.startswith(".")) if folder.is_dir() else []
     if visible and not resume:
         raise TrainingError(
             f"{folder} is not empty (it holds {', '.join(visible[:_SHOWN])}); "
@@ -78,6 +79,18 @@ def open_run(folder: Path, record: Mapping[str, Any], *, resume: bool) -> Path |
         )
     if visible:
         _compare(_read(folder), record, folder)
+
+
+def open_run(folder: Path, record: Mapping[str, Any], *, resume: bool) -> Path | None:
+    """Check that a run may begin or go on here, write `run.json`, and return the checkpoint to go on from.
+
+    None: there is none, the run begins at its first step. A run that was killed before it wrote anything is
+    resumed from there too.
+
+    Raises:
+        TrainingError: as `require_run`; or there are checkpoints, and none is whole.
+    """
+    require_run(folder, record, resume=resume)
     for place in (folder, folder / CHECKPOINTS):
         remove_unfinished(place)
     text = json.dumps(record, indent=2, sort_keys=True) + "\n"
@@ -98,13 +111,17 @@ def _read(folder: Path) -> dict[str, Any]:
 
 
 def _compare(before: Mapping[str, Any], now: Mapping[str, Any], folder: Path) -> None:
-    was, is_now = _flat(_bound(before)), _flat(_bound(now))
+    described = _bound(before), _bound(now)
+    if not all(INPUTS in one for one in described):  # not known yet, or not recorded by an earlier release
+        for one in described:
+            one.pop(INPUTS, None)
+    was, is_now = map(_flat, described)
     names = [name for name in sorted(was.keys() | is_now.keys()) if was.get(name) != is_now.get(name)]
     if names:
         shown = "; ".join(f"{n} was {was.get(n)!r}, now {is_now.get(n)!r}" for n in names[:_SHOWN])
         more = f"; and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
         raise TrainingError(
-            f"The run in {folder} was started with other settings: {shown}{more}. "
+            f"The run in {folder} was started with other settings or other data: {shown}{more}. "
             "Resume it with its own, or start another in a new folder."
         )
 
@@ -113,7 +130,7 @@ def _bound(record: Mapping[str, Any]) -> dict[str, Any]:
     """What must stay: of accumulation and processes only the product, the micro-batches of a step."""
     run = {f"run.{k}": v for k, v in record["run"].items() if k not in CHANGEABLE | {"accumulation"}}
     micro_batches = record["run"]["accumulation"] * record["processes"]
-    described = {k: v for k, v in record["described"].items() if k != EVALUATION}
+    described = {k: v for k, v in record["described"].items() if k not in {EVALUATION, *LABELS}}
     return {**described, **run, "run.accumulation × processes": micro_batches}
 
 

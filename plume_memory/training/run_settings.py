@@ -28,11 +28,14 @@ CHANGEABLE = frozenset(
 class RunSettings(BaseModel):
     """How a network is optimised, and what is written down meanwhile."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     steps: int = Field(default=1000, ge=1, description="Optimiser steps in all; the schedule ends with them.")
     minutes: float | None = Field(
-        default=None, gt=0, description="Stop with a checkpoint after so many minutes of this start; no limit if null."
+        default=None,
+        gt=0,
+        description="Stop with a checkpoint after so many minutes of this start, without another evaluation; no limit "
+        "if null. The schedule follows `steps`.",
     )
     accumulation: int = Field(default=1, ge=1, description="Micro-batches of a step, per process.")
     seed: int = Field(default=0, ge=0)

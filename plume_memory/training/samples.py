@@ -22,6 +22,19 @@ class Ask:
     reply: str | None = None
     """A statement that holds the answer as it stands, at its end where that can be; None where there is none."""
 
+    def before(self) -> "Ask":
+        """Return the question as it stood before the update: the stale answer, in the same statement.
+
+        An unaffected question stays as it is.
+        """
+        if self.stale is None:
+            return self
+        place = -1 if self.reply is None else self.reply.rfind(self.answer)
+        told = None
+        if self.reply is not None and place >= 0:
+            told = f"{self.reply[:place]}{self.stale}{self.reply[place + len(self.answer) :]}"
+        return Ask(self.question, self.stale, reply=told)
+
 
 @dataclass(frozen=True, slots=True)
 class Sample:

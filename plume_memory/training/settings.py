@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from plume_memory.training.run_settings import RunSettings
 
-_FROZEN = ConfigDict(frozen=True, extra="forbid")
+_FROZEN = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class FastWeightSettings(BaseModel):
@@ -98,7 +98,12 @@ class Objectives(BaseModel):
     top_k: int = Field(default=16, ge=1)
     reconstruction: float = Field(default=0.3, ge=0, description="Repeat the text.")
     completion: float = Field(default=0.3, ge=0, description="Continue a cut sentence of it.")
-    retell_share: float = Field(default=0.3, ge=0, le=1, description="Share of texts with either of the two.")
+    retell_share: float = Field(
+        default=0.3,
+        ge=0,
+        le=1,
+        description="Share of texts with either of the two, beside continuations that fill a row.",
+    )
     span_tokens: int = Field(default=24, ge=4, description="Longest target of the two.")
     kept: float = Field(default=0.5, ge=0, description="KL to the bare model on unrelated questions and prose.")
     kept_share: float = Field(default=0.25, ge=0, le=1, description="Share of texts with such an exchange.")
@@ -123,7 +128,9 @@ class Curriculum(BaseModel):
     )
     asks: int = Field(default=4, ge=1, description="Most questions of one text in a batch.")
     chunks: int = Field(default=1, ge=1, le=8, description="Texts are cut into 1 to this many chunks, written apart.")
-    chunk_share: float = Field(default=0.5, ge=0, le=1, description="Share of texts that are cut at all.")
+    chunk_share: float = Field(
+        default=0.5, ge=0, le=1, description="Share of texts for which a number of chunks is drawn."
+    )
     companions: int = Field(
         default=0, ge=0, description="Up to this many other texts are written into the same memory, as in a history."
     )
@@ -143,8 +150,8 @@ class UpdateStage(BaseModel):
     model_config = _FROZEN
 
     share: float = Field(default=0.0, ge=0, le=1, description="Share of samples that carry an update.")
-    alpha: float = Field(default=1.0, description="α of the composition, as in MethodSettings.")
-    beta: float = Field(default=0.75, description="β of the composition.")
+    alpha: float = Field(default=1.0, ge=0, description="α of the composition, as in MethodSettings.")
+    beta: float = Field(default=0.75, ge=0, description="β of the composition.")
     lambda_max: float = Field(default=1.0, ge=0, description="Of the fusion.")
     tau: float = Field(default=0.3, gt=0, description="Of the fusion.")
 
@@ -183,4 +190,6 @@ class TrainSettings(BaseModel):
     curriculum: Curriculum = Curriculum()
     update: UpdateStage = UpdateStage()
     evaluation: Evaluation = Evaluation()
+    licence: str = Field(default="not stated", description="Of the trained network; for the model card.")
+    language: str = Field(default="not stated", description="Of the data; for the model card.")
     run: RunSettings = RunSettings()

@@ -17,6 +17,7 @@ from plume_memory.training.build import Built, build
 from plume_memory.training.card import TaskCard
 from plume_memory.training.compiled import compile_layers
 from plume_memory.training.evaluate import Evaluator
+from plume_memory.training.inputs import inputs_of
 from plume_memory.training.items import Item
 from plume_memory.training.packing import Packed, pack
 from plume_memory.training.settings import TrainSettings
@@ -100,6 +101,14 @@ class HypernetworkTask:
     def card(self) -> TaskCard:
         """What the model card says of it."""
         return self._built.card()
+
+    def inputs(self) -> dict[str, str]:
+        """Hashes of everything the run reads, by name: a run is resumed with the same."""
+        return inputs_of(self.base, self._settings)
+
+    def sources(self) -> list[str]:
+        """One line for each source of data: what of it is used, and what is left out."""
+        return self._built.sources
 
     # --- objectives -------------------------------------------------------------------------------
 

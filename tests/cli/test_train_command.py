@@ -35,6 +35,12 @@ class LineTask:
     def evaluate(self, step: int) -> Mapping[str, float]:
         return {"slope": self.network.weight.item()}
 
+    def sources(self) -> list[str]:
+        return ["qa: 3 of 4 contexts, 9 questions; 2 left out"]
+
+    def inputs(self) -> dict[str, str]:
+        return {"base": "fingerprint"}
+
     def save(self, folder: Path) -> None:
         (folder / "config.json").write_text(json.dumps({"slope": self.network.weight.item()}))
 
@@ -63,6 +69,8 @@ def test_it_trains_and_says_where_the_network_is(plume: Any, workdir: Path) -> N
     assert (code, out.startswith("done after 6 steps, loss ")) == (0, True)
     assert out.endswith("the hypernetwork is in runs/line/hypernetwork\n")
     assert "step 6/6 · loss" in err
+    assert "qa: 3 of 4 contexts, 9 questions; 2 left out\n" in err
+    assert json.loads((workdir / "runs/line/run.json").read_text())["described"]["inputs"] == {"base": "fingerprint"}
     assert (workdir / "runs/line/hypernetwork/config.json").exists()
 
 
@@ -87,11 +95,20 @@ def test_the_time_limit_names_the_command_that_goes_on(plume: Any) -> None:
     assert "plume train line.json --set run.minutes=1e-9 --out runs/line --device cpu --resume" in err
 
 
-@pytest.mark.parametrize(("device", "launcher"), [("cpu", "torchrun --nproc_per_node 2"), (None, "accelerate launch")])
-def test_several_processes_are_resumed_by_their_launcher(device: str | None, launcher: str) -> None:
+@pytest.mark.parametrize(
+    ("device", "launcher"),
+    [("cpu", "OMP_NUM_THREADS=1 torchrun --nproc_per_node 2"), ("cuda", "accelerate launch --num_processes 2")],
+)
+def test_several_processes_are_resumed_by_their_launcher(
+    device: str, launcher: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the device they are on, whether it was asked for or found."""
     from plume_memory.cli.train_command import _command
+    from plume_memory.training.processes import Processes
 
-    command = _command(Path("a b.json"), Path("runs/a b"), ["model=x y"], device, 2)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    processes = Processes(torch.device(device), count=2)
+    command = _command(Path("a b.json"), Path("runs/a b"), ["model=x y"], None, processes)
     assert command.startswith(launcher)
     assert "-m plume_memory.cli train 'a b.json' --set 'model=x y' --out 'runs/a b'" in command
 
@@ -115,6 +132,25 @@ def test_errors_are_one_line_and_an_exit_code(
     assert (found, out) == (code, "")
     assert json.loads(err)["error"] == error
     assert message in json.loads(err)["message"]
+
+
+def test_a_folder_that_is_taken_is_refused_before_anything_is_loaded(
+    plume: Any, workdir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plume("line.json", "--device", "cpu")
+    monkeypatch.setattr(sys.modules["plume_memory.training.task"], "build_task", lambda *_: pytest.fail("loaded"))
+
+    for more, message in (([], "is not empty"), (["--seed", "7", "--resume"], "run.seed was 0, now 7")):
+        code, _, err = plume("line.json", "--device", "cpu", "--json", *more)
+        assert code == 1
+        assert message in json.loads(err)["message"]
+
+
+def test_a_key_that_stands_twice_is_refused(plume: Any, workdir: Path) -> None:
+    (workdir / "twice.json").write_text('{"run": {"steps": 1, "steps": 9}}')
+
+    code, _, err = plume("twice.json", "--device", "cpu")
+    assert (code, "'steps' stands twice" in err) == (2, True)
 
 
 def test_help_starts_without_torch() -> None:

@@ -144,3 +144,13 @@ def test_an_index_never_leads_out_of_its_folder(folder: Path, name: str) -> None
 def test_a_missing_folder_is_a_checkpoint_error(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="No such file"):
         checkpoint.load(tmp_path / "none")
+
+
+def test_weights_that_are_no_numbers_are_not_saved(tmp_path: Path) -> None:
+    broken = network()
+    with torch.no_grad():
+        broken.get_parameter("out").fill_(float("nan"))
+
+    with pytest.raises(CheckpointError, match=r"1 of .* the first is out"):
+        checkpoint.save(broken, tmp_path, base_model="tiny", max_tokens=40)
+    assert list(tmp_path.iterdir()) == []

@@ -241,3 +241,43 @@ def test_updates_come_from_the_sources_that_can_make_them(
     sources = {row.source for n in range(6) for row in made.micro_batch(n).rows}
 
     assert sources == {"codes", "moves-update", "moves-evidence"}
+
+
+def test_what_the_memory_holds_is_never_kept_from_it(small: Small, fixed: Any) -> None:
+    """A small corpus draws the same context twice into one batch: its questions are no strange ones."""
+    texts = [f"The code of room {letter} is {letter * 3}. All doors are shut." for letter in "AB"]
+    samples = tuple(Sample(text, (Ask(f"Code of {text[17]}?", text[22:25]),), "x") for text in texts)
+    settings = small(
+        objectives={"kept": 1.0, "kept_share": 1.0, "reconstruction": 0, "completion": 0, "span_tokens": 30},
+        curriculum={"companions": 2, "companion_share": 1.0},
+    )
+    shared = [row for _, row in rows_of(batches(settings, fixed(samples)), 12)]
+    assert all(item.kind != "kept" for row in shared for item in row.items), "both texts share a sentence"
+    assert all(len(row.reads) == 1 for row in shared), "no companion says the same"
+
+    apart = tuple(
+        Sample(text.partition(" All")[0], sample.asks, "x") for text, sample in zip(texts, samples, strict=True)
+    )
+    kept = 0
+    for batch, row in rows_of(batches(small(objectives=settings.objectives.model_dump()), fixed(apart)), 12):
+        own = decoded(batch.texts[row.reads[0][0]])
+        for item in row.items:
+            if item.kind == "kept":
+                kept += 1
+                assert own[17] not in decoded(item.prompt_ids + item.target_ids)
+    assert kept > 10
+
+
+def test_a_memory_of_several_texts_is_not_asked_to_repeat_the_text(small: Small) -> None:
+    settings = small(
+        objectives={"reconstruction": 1.0, "completion": 0, "retell_share": 1.0, "kept": 0},
+        curriculum={"companions": 2, "companion_share": 0.5},
+        largest_tokens=512,
+    )
+    rows = [row for _, row in rows_of(batches(settings, FactSource("facts")), 12)]
+    alone = [row for row in rows if len(row.reads) == 1]
+    joined = [row for row in rows if len(row.reads) > 1]
+
+    assert min(len(alone), len(joined)) > 5
+    assert all(any(item.kind == "reconstruction" for item in row.items) for row in alone)
+    assert all(all(item.kind == "answer" for item in row.items) for row in joined)

@@ -1,6 +1,7 @@
 """Settings to parts."""
 
 import json
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ from pydantic import ValidationError
 
 from plume_memory.errors import TrainingError
 from plume_memory.hypernet.fastweight import checkpoint
+from plume_memory.hypernet.fastweight.parameterizer import OtherModelWarning
+from plume_memory.hypernet.loading import load_hypernetwork
 from plume_memory.model.base import BaseModel
 from plume_memory.testing import tiny_base
 from plume_memory.training.build import build
@@ -30,8 +33,12 @@ JSONL = {"kind": "jsonl", "name": "qa", "paths": ["qa.jsonl"], "licence": "CC0-1
 def root(tmp_path: Path) -> Path:
     (tmp_path / "texts").mkdir()
     (tmp_path / "texts" / "a.txt").write_text("Eight plain words that say nothing at all here.")
-    passage = {"context": "Ann lives in Bern since 1999.", "qas": [{"question": "Since when?", "answers": ["1999"]}]}
-    (tmp_path / "qa.jsonl").write_text(json.dumps(passage) + "\n")
+    for name, years in (("qa", (1999, 2003)), ("held", (1987, 1991))):
+        passages = [
+            {"context": f"Ann lives in Bern since {y}.", "qas": [{"question": "Since when?", "answers": [str(y)]}]}
+            for y in years
+        ]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(passage) + "\n" for passage in passages))
     return tmp_path
 
 
@@ -49,6 +56,9 @@ def test_the_settings_we_train_with_are_valid() -> None:
         ({"network": {"kind": "fast-weight", "mixer_width": 12}}, "multiple of 8"),
         ({"network": {**D2L, "heads": 3, "kv_heads": 2}}, "cannot share"),
         ({"objectives": {"anwser": 1}}, "Extra inputs"),
+        ({"update": {"alpha": -1}}, "greater than or equal to 0"),
+        ({"update": {"beta": float("nan")}}, "finite number"),
+        ({"run": {"learning_rate": float("inf")}}, "finite number"),
     ],
 )
 def test_settings_that_cannot_work_are_refused_at_once(wrong: dict[str, Any], message: str) -> None:
@@ -59,7 +69,8 @@ def test_settings_that_cannot_work_are_refused_at_once(wrong: dict[str, Any], me
 def test_every_kind_of_source_is_mixed_in(small: Small, root: Path, tiny_llama: BaseModel) -> None:
     import random
 
-    built = build(tiny_llama, small(data=[{"kind": "facts"}, JSONL, TEXT], data_root=str(root)))
+    data = [{"kind": "facts"}, JSONL, TEXT]
+    built = build(tiny_llama, small(data=data, data_root=str(root), update={"share": 0.1}))
     drawn = [built.source.draw(random.Random(i), largest=2, update=False) for i in range(40)]
     updated = [built.updates.draw(random.Random(i), largest=2, update=True) for i in range(20)]
 
@@ -75,7 +86,7 @@ def test_plain_text_that_nothing_would_be_learned_from_is_refused(
     chosen = small(data=[TEXT], data_root=str(root), objectives={"reconstruction": 0, "completion": 0})
     with pytest.raises(TrainingError, match="'plain' is plain text"):
         build(tiny_llama, chosen)
-    with pytest.raises(TrainingError, match="plain text has no updates"):
+    with pytest.raises(TrainingError, match="no source can make an update: plain text has no answers"):
         build(tiny_llama, small(data=[TEXT], data_root=str(root), update={"share": 0.1}))
 
 
@@ -85,7 +96,7 @@ def test_a_missing_file_is_a_training_error(small: Small, root: Path, tiny_llama
 
 
 def test_prose_is_held_out_with_a_seed_of_its_own(small: Small, root: Path, tiny_llama: BaseModel) -> None:
-    evaluation = {"prose": [{**JSONL, "kind": "jsonl"}]}
+    evaluation = {"prose": [{**JSONL, "paths": ["held.jsonl"]}]}
     one = build(tiny_llama, small(data_root=str(root), evaluation=evaluation))
     other = build(tiny_llama, small(data_root=str(root), evaluation=evaluation, run={"seed": 9}))
 
@@ -184,7 +195,8 @@ def test_evaluation_facts_are_exactly_so_many(small: Small, tiny_llama: BaseMode
 def test_held_out_families_are_evaluated_apart(small: Small, tiny_llama: BaseModel) -> None:
     import random
 
-    built = build(tiny_llama, small(evaluation={"families": ["codes"]}))
+    data = [{"kind": "facts", "exclude_families": ["codes"]}]
+    built = build(tiny_llama, small(data=data, evaluation={"families": ["codes"]}))
     held, trained = built.facts(1, True), built.facts(1, False)
     asked = [
         {held_out.draw(random.Random(i), largest=1, update=False).source for i in range(5)}
@@ -192,3 +204,47 @@ def test_held_out_families_are_evaluated_apart(small: Small, tiny_llama: BaseMod
     ]
 
     assert asked == [{"held-out"}, {"facts"}]
+
+
+def test_a_network_says_which_model_it_was_trained_on(small: Small, tmp_path: Path, tiny_llama: BaseModel) -> None:
+    """Another model of the same sizes: its states mean nothing to the network, and who loads it there is told."""
+    build(tiny_llama, small()).save(tmp_path)
+    other = BaseModel.wrap(tiny_llama.model, tiny_llama.tokenizer, name="other", fingerprint="another model's")
+
+    assert checkpoint.read_manifest(tmp_path).base_fingerprint == tiny_llama.fingerprint
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        load_hypernetwork(tiny_llama, tmp_path)
+        build(tiny_llama, small(start=str(tmp_path)))
+    with pytest.warns(OtherModelWarning, match="was trained on 'tiny-llama' .* this is 'other'"):
+        load_hypernetwork(other, tmp_path)
+    with pytest.warns(OtherModelWarning):
+        build(other, small(start=str(tmp_path)))
+
+
+def test_a_run_that_goes_on_keeps_how_its_start_was_asked(small: Small, tmp_path: Path, tiny_llama: BaseModel) -> None:
+    """All but the composition, which it trains with, and the confidence, which was fitted to other weights."""
+    (tmp_path / "first").mkdir()
+    (tmp_path / "second").mkdir()
+    build(tiny_llama, small()).save(tmp_path / "first")
+    config = json.loads((tmp_path / "first" / "config.json").read_text())
+    config["answers"] |= {"router": "sentences", "evidence_units": 3, "relevance": 5.0, "confidence": [2.0, 1.0]}
+    (tmp_path / "first" / "config.json").write_text(json.dumps(config))
+    build(tiny_llama, small(start=str(tmp_path / "first"), update={"alpha": 0.5})).save(tmp_path / "second")
+
+    answers = checkpoint.read_manifest(tmp_path / "second").answers
+    assert (answers.router, answers.evidence_units, answers.relevance) == ("sentences", 3, 5.0)
+    assert (answers.alpha, answers.confidence) == (0.5, (1.0, 0.0))
+
+
+def test_the_card_states_the_licence_and_the_start_that_it_was_given(
+    small: Small, tmp_path: Path, tiny_llama: BaseModel
+) -> None:
+    (tmp_path / "first").mkdir()
+    build(tiny_llama, small()).save(tmp_path / "first")
+    card = build(tiny_llama, small(start=str(tmp_path / "first"), licence="MIT", language="Danish")).card()
+
+    assert build(tiny_llama, small()).card().licence == "not stated"
+    assert card.licence == "MIT"
+    assert card.limits[-1] == "Language of the data: Danish."
+    assert card.sources[-1].name == str(tmp_path / "first")

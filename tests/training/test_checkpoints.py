@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors import SafetensorError
 
 from plume_memory.errors import TrainingError
 from plume_memory.training import checkpoints
 from plume_memory.training.checkpoints import (
     Checkpoint,
+    damaged_checkpoints,
     latest_checkpoint,
     load_checkpoint,
     remove_unfinished,
@@ -139,3 +141,22 @@ def test_what_killed_runs_left_is_removed(tmp_path: Path) -> None:
 
 def _fill(folder: Path, text: str) -> None:
     (folder / "config.json").write_text(text)
+
+
+def test_checkpoints_of_which_none_is_whole_are_no_empty_folder(tmp_path: Path) -> None:
+    """Taken for one, the run would begin anew and overwrite everything."""
+    for step in (7, 9):
+        shard = next(save(tmp_path, step).glob("*.safetensors"))
+        os.truncate(shard, shard.stat().st_size - 10)
+
+    with pytest.raises(TrainingError, match=r"No checkpoint in .* is whole .step-00000007, step-00000009"):
+        latest_checkpoint(tmp_path)
+    assert [path.name for path in damaged_checkpoints(tmp_path)] == ["step-00000007", "step-00000009"]
+
+
+def test_a_disk_that_is_full_for_safetensors_too_is_a_training_error(tmp_path: Path) -> None:
+    def fill(folder: Path) -> None:
+        raise SafetensorError("I/O error: No space left on device (os error 28)")
+
+    with pytest.raises(TrainingError, match=r"Cannot write .*No space left"):
+        replace_folder(tmp_path / "network", fill)

@@ -41,7 +41,10 @@ def silenced(built: Built) -> Built:
 
 
 def test_the_same_weights_give_the_same_figures(small: Small, prose: dict[str, Any], tiny_llama: BaseModel) -> None:
-    settings = small(evaluation=prose | {"facts": [1, 8], "families": ["codes"]})
+    settings = small(
+        data=[{"kind": "facts", "exclude_families": ["codes"]}],
+        evaluation=prose | {"facts": [1, 8], "families": ["codes"]},
+    )
     built = build(tiny_llama, settings)
     figures = Evaluator(tiny_llama, settings, built).figures()
 
@@ -98,3 +101,12 @@ def test_a_swapped_text_is_never_the_own_one(
     assert own == [sample.text for sample in samples]
     assert all(a != b for a, b in zip(told, own, strict=True))
     assert sorted(told) == sorted(own)
+
+
+def test_stale_answers_are_scored_in_the_statement_they_would_be_said_in(small: Small, tiny_llama: BaseModel) -> None:
+    settings = small(objectives={"statements": True})
+    built = build(tiny_llama, settings)
+    ask = Ask("Where does Al live?", "Rome", affected=True, stale="Bern", reply="Al lives in Rome.")
+
+    _, stale = Evaluator(tiny_llama, settings, built)._targets(ask)
+    assert tiny_llama.tokenizer.decode(stale.target_ids).startswith("Al lives in Bern.")

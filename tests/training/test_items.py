@@ -96,3 +96,13 @@ def test_a_text_of_one_word_is_continued_by_its_end(writer: ItemWriter) -> None:
 
 def test_the_tokens_of_a_row_are_all_but_the_last_targets() -> None:
     assert tokens_of([Item((1, 2, 3), (4, 5), "answer"), Item((1,), (2,), "kept")]) == 4 + 1
+
+
+@pytest.mark.parametrize("reply", ["Al lives in Rome now.", None])
+def test_the_outdated_answer_stands_in_the_current_ones_statement(writer: ItemWriter, reply: str | None) -> None:
+    """Scored as it is unlearnt: a bare value is never what a memory of the old text says."""
+    ask = Ask("Where does Al live?", "Rome", affected=True, stale="Bern", reply=reply)
+
+    assert writer.answer(ask.before()).target_ids == writer.answer(ask).stale_ids
+    assert ask.before().reply == (None if reply is None else "Al lives in Bern now.")
+    assert Ask("Who?", "Bo").before() == Ask("Who?", "Bo")

@@ -285,3 +285,53 @@ def test_several_processes_without_accelerate_name_the_extra(monkeypatch: pytest
 
     with pytest.raises(MissingExtra, match=r"pip install 'plume-memory\[train\]'"):
         Processes.join("cpu")
+
+
+def test_damaged_checkpoints_never_begin_a_run_anew(
+    tmp_path: Path, tiny: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    tiny.run_tiny(folder, steps=6, checkpoint_every=3)
+    before = curve(folder)
+    newest, older = (folder / "checkpoints" / f"step-0000000{step}" for step in (6, 3))
+    os.truncate(next(newest.glob("*.safetensors")), 100)
+
+    result = tiny.run_tiny(folder, resume=True, quiet=False, steps=6, checkpoint_every=3)
+    assert result.resumed_from == 3
+    assert f"{newest} is damaged and passed over" in capsys.readouterr().err
+    assert curve(folder) == before
+    for path in (newest, older):
+        os.truncate(next(path.glob("*.safetensors")), 100)
+    with pytest.raises(TrainingError, match="No checkpoint"):
+        tiny.run_tiny(folder, resume=True, steps=6, checkpoint_every=3)
+    assert curve(folder) == before
+
+
+def test_a_resumed_run_without_a_checkpoint_says_that_it_begins(
+    tmp_path: Path, tiny: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tiny.run_tiny(tmp_path / "mistyped", resume=True, quiet=False, steps=2)
+
+    assert "mistyped holds no checkpoint to go on from: beginning at the first step" in capsys.readouterr().err
+
+
+def test_a_run_is_not_resumed_on_other_data(tmp_path: Path, tiny: ModuleType) -> None:
+    folder = tmp_path / "run"
+    tiny.run_tiny(folder, steps=2, described={"inputs": {"qa/a.jsonl": "1f"}, "licence": "MIT"})
+
+    with pytest.raises(TrainingError, match=r"other data: inputs.qa/a.jsonl was '1f', now '2e'"):
+        tiny.run_tiny(folder, resume=True, steps=3, described={"inputs": {"qa/a.jsonl": "2e"}})
+    tiny.run_tiny(folder, resume=True, steps=3, described={"inputs": {"qa/a.jsonl": "1f"}, "licence": "Apache-2.0"})
+
+
+def test_a_run_of_which_no_step_was_finite_is_not_done(tmp_path: Path, tiny: ModuleType) -> None:
+    with pytest.raises(TrainingError, match="None of the 4 steps had a finite loss"):
+        tiny.run_tiny(tmp_path / "run", task=tiny.TinyTask(broken_from=0), steps=4)
+
+
+def test_an_evaluation_that_fails_costs_no_step(tmp_path: Path, tiny: ModuleType) -> None:
+    same = {"steps": 4, "eval_first": False, "eval_every": None}
+    with pytest.raises(TrainingError, match="keep_best is 'typo'"):
+        tiny.run_tiny(tmp_path / "run", keep_best="typo", **same)
+
+    assert tiny.run_tiny(tmp_path / "run", resume=True, keep_best="negative", **same).resumed_from == 4

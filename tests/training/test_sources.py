@@ -210,7 +210,7 @@ def test_replacements_keep_the_shape_of_the_answer(answer, shape):
 
 def test_a_source_without_anything_to_edit_refuses_updates(tmp_path):
     source = JsonlSource("dull", written(tmp_path / "a.jsonl", [row("it was so.", ("How was it?", "so"))]))
-    with pytest.raises(TrainingError, match="leave this source out of the update-aware stage"):
+    with pytest.raises(TrainingError, match=r"Set update.share to 0, or add a source"):
         draw(source, 0, update=True)
 
 

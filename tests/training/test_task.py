@@ -146,22 +146,23 @@ def test_a_weight_of_zero_removes_its_part(small: Small, tmp_path: Path, name: s
 
 def test_answers_of_weight_zero_teach_nothing(small: Small, fixed: Any, codes: tuple[Sample, ...]) -> None:
     """Their loss is still reported; it is what a run is watched by."""
-    settings = small(objectives={"answer": 0, "reconstruction": 0, "completion": 0, "kept": 0})
+    settings = small(objectives={"answer": 0, "reconstruction": 1e-9, "completion": 0, "kept": 0})
     report = made(tiny_base("llama"), settings, source=fixed(codes)).step(0, 0, 0)
 
-    assert report.loss.item() == 0
-    assert report.parts["answer"] > 0
+    assert report.loss.item() < 1e-6
+    assert report.parts["answer"] > 0.1
 
 
 def test_the_unchanged_reference_is_the_memory_before_the_update(
     small: Small, fixed: Any, moves: tuple[Sample, ...]
 ) -> None:
-    """β = 0 and nothing new written leaves the student equal to its reference, so the divergence is zero."""
+    """What is new weighs α + β = 0, which no setting may say: the student is its reference, the divergence zero."""
     settings = small(
         objectives={"unchanged": 1.0, "kept": 0, "fused": 0},
-        update={"share": 1.0, "alpha": 1.0, "beta": -1.0},
+        update={"share": 1.0, "alpha": 1.0},
         curriculum={"asks": 3},
     )
+    settings = settings.model_copy(update={"update": settings.update.model_copy(update={"beta": -1.0})})
     report = made(tiny_base("llama"), settings, updates=fixed(moves)).step(0, 0, 0)
 
     assert report.parts["unchanged"] == pytest.approx(0, abs=1e-5)

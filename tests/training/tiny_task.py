@@ -85,7 +85,14 @@ class CardedTask(TinyTask):
 
 
 def run_tiny(
-    folder: Path, *, resume: bool = False, task: TinyTask | None = None, judge: int = 0, **settings: Any
+    folder: Path,
+    *,
+    resume: bool = False,
+    task: TinyTask | None = None,
+    judge: int = 0,
+    quiet: bool = True,
+    described: Mapping[str, Any] | None = None,
+    **settings: Any,
 ) -> RunResult:
     chosen = {"tensorboard": False, "learning_rate": 0.01, "warm_up": 5, "log_every": 3} | settings
     return run(
@@ -94,8 +101,8 @@ def run_tiny(
         folder,
         resume=resume,
         device="cpu",
-        progress=RunProgress(quiet=True),
-        described={"data": {"name": "sine"}, "evaluation": {"seed": judge}},
+        progress=RunProgress(quiet=quiet),
+        described={"data": {"name": "sine"}, "evaluation": {"seed": judge}, **(described or {})},
     )
 
 

@@ -26,10 +26,10 @@ _INDEX, _MANIFEST = "model.safetensors.index.json", "config.json"
 class AnswerSettings(BaseModel):
     """How answers are composed with the network: MethodSettings that belong to it."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    alpha: float = 1.0
-    beta: float = 0.75
+    alpha: float = Field(default=1.0, ge=0)
+    beta: float = Field(default=0.75, ge=0)
     lambda_max: float = Field(default=1.0, ge=0)
     tau: float = Field(default=0.3, gt=0)
     delta: float = Field(default=0.4, ge=0)
@@ -62,6 +62,8 @@ class FastWeightManifest(BaseModel):
     kind: Literal["fast-weight"] = "fast-weight"
     base_model: str
     """Name of the base model the network was trained for."""
+    base_fingerprint: str | None = None
+    """Of that model's weights and tokenizer; None in networks trained before there was one."""
     network: FastWeightConfig
     max_tokens: int = Field(ge=1, description="Longest text that is written at once, in tokens.")
     answers: AnswerSettings = AnswerSettings()
@@ -83,6 +85,7 @@ def save(
     base_model: str,
     max_tokens: int,
     answers: AnswerSettings | None = None,
+    base_fingerprint: str | None = None,
     shard_bytes: int = 16_000_000,
 ) -> FastWeightManifest:
     """Write a network into a folder, in bfloat16.
@@ -93,9 +96,19 @@ def save(
         base_model: name of its base model.
         max_tokens: longest text it was trained to write at once.
         answers: how answers are composed with it.
+        base_fingerprint: of the base model; who loads the network onto another one is warned.
         shard_bytes: largest shard; one tensor is never cut.
+
+    Raises:
+        CheckpointError: a weight is not finite.
     """
     state = network.state_dict()
+    broken = sorted(name for name, tensor in state.items() if not tensor.isfinite().all())
+    if broken:
+        raise CheckpointError(
+            f"{len(broken)} of {len(state)} tensors of the network hold numbers that are not finite, the first is "
+            f"{broken[0]}: it is of no use, and not saved. Train with a lower learning rate."
+        )
     tensors = {name: t.detach().to(device="cpu", dtype=torch.bfloat16).contiguous() for name, t in state.items()}
     shards: list[dict[str, Tensor]] = [{}]
     size = 0
@@ -114,6 +127,7 @@ def save(
     (folder / _INDEX).write_text(json.dumps(index, indent=1) + "\n", encoding="utf-8")
     manifest = FastWeightManifest(
         base_model=base_model,
+        base_fingerprint=base_fingerprint,
         network=network.config,
         max_tokens=max_tokens,
         answers=answers or AnswerSettings(),

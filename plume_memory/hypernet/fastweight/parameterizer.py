@@ -3,6 +3,7 @@
 Legend: L layers, B texts, r rank, D residual width.
 """
 
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -20,6 +21,10 @@ from plume_memory.model.base import BaseModel
 
 MODULE = "mlp.down_proj"
 _BATCH_TOKENS = 1024
+
+
+class OtherModelWarning(UserWarning):
+    """A network is used with a base model that is not, byte for byte, the one it was trained on."""
 
 
 class FastWeightParameterizer:
@@ -102,12 +107,28 @@ class FastWeightParameterizer:
 def load_fast_weight_parameterizer(base: BaseModel, folder: Path) -> FastWeightParameterizer:
     """Load a trained network for a base model.
 
+    Warns:
+        OtherModelWarning: the model is not the one it was trained on. The same model written anew is another one too,
+            byte for byte, so this is no error.
+
     Raises:
         CheckpointError: the folder cannot be read.
         ParameterizerError: the network was made for a model of other sizes.
     """
     manifest = read_manifest(folder)
+    warn_of_another_model(manifest, base, folder)
     return FastWeightParameterizer(load(folder).to(base.device), base, manifest)
+
+
+def warn_of_another_model(manifest: FastWeightManifest, base: BaseModel, folder: Path) -> None:
+    """Warn where a network's base model is not the one at hand; see `OtherModelWarning`."""
+    if manifest.base_fingerprint not in (None, base.fingerprint):
+        message = (
+            f"The hypernetwork in {folder} was trained on {manifest.base_model!r} (fingerprint "
+            f"{manifest.base_fingerprint}), this is {base.name!r} (fingerprint {base.fingerprint}): unless the two are "
+            "the same model written twice, its factors mean nothing to it. Load the model it was trained on."
+        )
+        warnings.warn(message, OtherModelWarning, stacklevel=3)
 
 
 def _batches(pieces: Sequence[list[int]]) -> Iterator[list[list[int]]]:

@@ -2,7 +2,9 @@
 
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import chain, islice
 from pathlib import Path
 
 from plume_memory.errors import TrainingError
@@ -13,6 +15,7 @@ from plume_memory.training.sources.windows import Cut, Windows
 from plume_memory.training.statements import as_statement
 
 _TRIES = 200
+_PROBED, _KNOWN_EDITABLE = 2000, 16
 
 
 class JsonlSource:
@@ -45,7 +48,8 @@ class JsonlSource:
                 f"got largest_words={largest_words}, most_asks={most_asks}."
             )
         files = [Path(paths)] if isinstance(paths, str | os.PathLike) else [Path(path) for path in paths]
-        passages = [passage for path in files for passage in read_passages(path, extractive=extractive)]
+        read = [passage for path in files for passage in read_passages(path, extractive=extractive)]
+        passages = [passage for passage in read if passage.questions]
         self._name = name
         self._most_asks = most_asks
         self._windows = [
@@ -58,6 +62,12 @@ class JsonlSource:
                 f"Source {name!r}: no question {kind} within {largest_words} words was found in "
                 f"{', '.join(map(str, files)) or 'no file at all'}; name other files or raise largest_words."
             )
+        left_out = sum(passage.left_out for passage in read)
+        why = "" if not left_out else " (no answer, too long, or not in the text)" if extractive else " (too long)"
+        self.summary = (
+            f"{name}: {len(self._windows):,} of {len(read):,} contexts, "
+            f"{sum(len(passage.questions) for passage in passages):,} questions; {left_out:,} left out{why}"
+        )
 
     @property
     def name(self) -> str:
@@ -67,6 +77,19 @@ class JsonlSource:
     def __len__(self) -> int:
         """Count the contexts that are drawn from."""
         return len(self._windows)
+
+    @cached_property
+    def can_update(self) -> bool:
+        """Whether any of its passages can be edited, as far as a few hundred tries tell."""
+        return bool(self._editable)
+
+    @cached_property
+    def _editable(self) -> list[Windows]:
+        """A few passages that could be edited once: where others fail, an update is made of one of these."""
+        chance = random.Random(f"editable:{self._name}")
+        shuffled = chance.sample(self._windows, len(self._windows))
+        some = (windows for windows in shuffled[:_PROBED] if self._edit_of(chance, windows) is not None)
+        return list(islice(some, _KNOWN_EDITABLE))
 
     def draw(self, chance: random.Random, *, largest: int, update: bool) -> Sample:
         """Draw a passage; with `update`, one answer of it is changed and the changed passage is the update.
@@ -81,15 +104,28 @@ class JsonlSource:
         return Sample(cut.text, tuple(asks), self._name)
 
     def _edited(self, chance: random.Random) -> Sample:
-        for _ in range(_TRIES):
-            cut = self._cut(chance)
-            edit = self._editor.edit(chance, cut.text, cut.questions)
-            if edit is not None:
-                return Sample(cut.text, self._asks_of(chance, edit), self._name, update=edit.update)
+        for windows in chain(self._any(chance), self._known_editable(chance)):
+            edited = self._edit_of(chance, windows)
+            if edited is not None:
+                text, edit = edited
+                return Sample(text, self._asks_of(chance, edit), self._name, update=edit.update)
         raise TrainingError(
             f"Source {self._name!r}: none of {_TRIES} passages has an answer that can be edited (a number, a date "
-            "or a name in the text); leave this source out of the update-aware stage."
+            "or a name in the text). Set update.share to 0, or add a source whose answers can."
         )
+
+    def _any(self, chance: random.Random) -> Iterator[Windows]:
+        for _ in range(_TRIES):
+            yield chance.choice(self._windows)
+
+    def _known_editable(self, chance: random.Random) -> Iterator[Windows]:
+        for _ in range(_TRIES if self._editable else 0):
+            yield chance.choice(self._editable)
+
+    def _edit_of(self, chance: random.Random, windows: Windows) -> tuple[str, Edit] | None:
+        cut = windows.cut(chance)
+        edit = self._editor.edit(chance, cut.text, cut.questions) if cut.questions else None
+        return None if edit is None else (cut.text, edit)
 
     def _asks_of(self, chance: random.Random, edit: Edit) -> tuple[Ask, ...]:
         changed = [

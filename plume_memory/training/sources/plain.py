@@ -35,12 +35,13 @@ class TextSource:
         if not root.is_dir():
             raise TrainingError(f"Source {name!r}: no folder {root}; correct the path or leave the source out.")
         self._name = name
-        self._passages = [
-            passage
-            for path in sorted(root.rglob("*"))
-            if path.suffix in _SUFFIXES and path.is_file()
-            for passage in _passages(path, largest_words)
-        ]
+        files = [path for path in sorted(root.rglob("*")) if path.is_file()]
+        read = [path for path in files if path.suffix.lower() in _SUFFIXES]
+        self._passages = [passage for path in read for passage in _passages(path, largest_words)]
+        self.summary = (
+            f"{name}: {len(self._passages):,} passages of {len(read):,} files; {len(files) - len(read):,} other files "
+            f"left out (not {' or '.join(_SUFFIXES)})"
+        )
         if not self._passages:
             raise TrainingError(
                 f"Source {name!r}: {root} holds no {' or '.join(_SUFFIXES)} file with a passage of "

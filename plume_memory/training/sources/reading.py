@@ -18,6 +18,8 @@ from plume_memory.training.sources.matching import count_words, occurrences
 
 LONGEST_ANSWER_WORDS = 30
 """Longer answers are passages, not answers: such questions are left out."""
+LONGEST_QUESTION_WORDS = 200
+"""Longer questions are documents: one of them would set the width of its whole batch."""
 _SHORT_ANSWER_WORDS = 12
 _FREE_FORM = frozenset({"yes", "no", "maybe", "true", "false", "unanswerable"})
 
@@ -38,6 +40,8 @@ class Passage:
 
     text: str
     questions: tuple[Question, ...]
+    left_out: int = 0
+    """Questions of it that cannot be used: no answer, an overlong one, one that the context does not hold."""
     paragraphs: tuple[str, ...] = ()
     """The parts of the context, where the file gives them."""
     supporting: tuple[int, ...] = ()
@@ -45,7 +49,7 @@ class Passage:
 
 
 def read_passages(path: Path, *, extractive: bool) -> list[Passage]:
-    """Read every context that has a usable question; contexts that repeat are read as one.
+    """Read every context, those without a usable question too; contexts that repeat are read as one.
 
     Raises:
         TrainingError: The file is missing, damaged, empty, or a line does not have the shape.
@@ -58,12 +62,16 @@ def read_passages(path: Path, *, extractive: bool) -> list[Passage]:
             asked = {question.text for question in known.questions}
             more = tuple(question for question in passage.questions if question.text not in asked)
             passage = Passage(
-                known.text, known.questions + more, known.paragraphs, known.supporting + passage.supporting
+                known.text,
+                known.questions + more,
+                known.left_out + passage.left_out,
+                known.paragraphs,
+                known.supporting + passage.supporting,
             )
         by_context[passage.text] = passage
     if not by_context:
         raise TrainingError(f"{path} holds no line; name a file with question-answer records or leave it out.")
-    return [passage for passage in by_context.values() if passage.questions]
+    return list(by_context.values())
 
 
 def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -82,7 +90,7 @@ def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 def _object(line: str, where: str) -> dict[str, Any]:
     try:
         row = json.loads(line)
-    except ValueError as err:
+    except (ValueError, RecursionError) as err:
         raise TrainingError(f"{where} is not JSON ({err}); write one object a line.") from err
     if not isinstance(row, dict):
         raise TrainingError(f"{where} holds a {type(row).__name__}; write one object a line.")
@@ -97,16 +105,19 @@ def _passage(row: dict[str, Any], where: str, *, extractive: bool) -> Passage:
             f"{', '.join(sorted(row)) or 'none'}. Convert the file to that shape or leave it out."
         )
     questions: dict[str, Question] = {}
+    left_out = 0
     for entry in asked:
         question = _question(entry, context, where)
         if question is not None and (question.is_verbatim or not extractive):
             questions.setdefault(question.text, question)
+        else:
+            left_out += 1
     paragraphs, supporting = _paragraphs(row, where)
-    return Passage(context, tuple(questions.values()), paragraphs, supporting)
+    return Passage(context, tuple(questions.values()), left_out, paragraphs, supporting)
 
 
 def _question(entry: Any, context: str, where: str) -> Question | None:
-    """Read one question; None if it has no answer or only overlong ones."""
+    """Read one question; None if it is overlong, or has no answer or only overlong ones."""
     found = entry.get("answers", entry.get("answer")) if isinstance(entry, dict) else None
     answers = [found] if isinstance(found, str) else found
     if not isinstance(entry, dict) or not isinstance(entry.get("question"), str) or not _are_texts(answers):
@@ -117,7 +128,7 @@ def _question(entry: Any, context: str, where: str) -> Question | None:
     assert answers is not None  # _are_texts refuses None
     usable = [text for text in map(_trimmed, answers) if text and count_words(text) <= LONGEST_ANSWER_WORDS]
     spoken = entry["question"].strip()
-    if not usable or not spoken:
+    if not usable or not spoken or count_words(spoken) > LONGEST_QUESTION_WORDS:
         return None
     if usable[0].lower() not in _FREE_FORM:
         # The first of the file's answers that is short; annotators' later ones are alternatives.
