@@ -113,7 +113,7 @@ def _updatable(
     if not able:
         raise TrainingError(
             "update.share is above 0, and no source can make an update: plain text has no answers, and no answer of "
-            "the others can be edited (a number, a date, or a name that stands in the text). Add a source, or set it to 0."
+            "the others can be edited (a number, a date, or a name that stands in the text). Add a source, or set it 0."
         )
     unable = [one.name for _, one in sources if _asks(one) and not one.can_update]
     return able, [f"{name}: none of its answers can be edited, so no update is made of it" for name in unable]
