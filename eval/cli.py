@@ -34,6 +34,7 @@ from eval.runner import Shard, run_here, run_in_processes
 from eval.specs import Item, MethodSpec, RunSettings
 from eval.workbench import Workbench
 from plume_memory.errors import InvalidInput, PlumeError
+from plume_memory.hypernet.shipped import chosen_network
 
 app = typer.Typer(
     name="python -m eval",
@@ -144,6 +145,10 @@ def run_experiment(
     items = experiment.plan(chosen, selection)
     if how.workers > 1 and any(item.fresh for item in items):
         raise InvalidInput("Latencies are measured by one process alone; leave --workers out.")
+    if how.show_only:
+        Manifest.read(out)  # there must be one to show
+    else:
+        chosen_network(settings.model, settings.hypernetwork)  # a misspelt name must not claim the folder
     manifest = Manifest.of(settings).claim(out)
     if not how.show_only:
         _execute(items, settings, out, how)

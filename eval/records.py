@@ -150,9 +150,9 @@ def before(record: MuseRecord) -> MuseTransition:
 def of_chain(chain: MuseChain, step: int) -> MuseTransition:
     """A chain after `step` updates.
 
-    A question counts as affected when its answer changed at this very step; its `old_answers` are then those
-    of the entry before. Where the answer changed earlier they are the last replaced ones too, so that a stale
-    answer can be told apart. Questions whose fact does not exist yet are left out.
+    A question counts as affected when its answer changed at this very step. Its `old_answers` are all that any earlier
+    entry said and the current one does not, the latest first: an answer from two updates ago is stale too. Questions
+    whose fact does not exist yet are left out.
 
     Raises:
         InvalidInput: the chain has fewer updates.
@@ -167,13 +167,14 @@ def of_chain(chain: MuseChain, step: int) -> MuseTransition:
             continue
         earlier = [entry for entry in question.timeline if entry.t < now.t]
         changed = bool(earlier) and now.t == step
-        old = earlier[-1].answers if earlier else now.answers
+        said = (answer for entry in reversed(earlier) for answer in entry.answers)
+        replaced = tuple(dict.fromkeys(answer for answer in said if answer not in now.answers))
         asked.append(
             MuseQuestion(
                 id=f"{question.id}@{step}",
                 question=question.question,
                 answers=now.answers,
-                old_answers=old,
+                old_answers=replaced or now.answers,
                 affected=changed,
                 gold_evidence=texts[now.t],
             )

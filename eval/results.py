@@ -146,24 +146,35 @@ class Results:
         return compare(sides[0], sides[1])
 
     def complete(self, method: str) -> bool:
-        """Whether a method was run on every transition any other method was run on."""
-        return {place(row) for row in self._of(method)} == {place(row) for row in self._rows}
+        """Whether a method answered on every transition any other method was run on."""
+        return {place(row) for row in self._of(method) if not row.error} == {place(row) for row in self._rows}
 
     def _of(self, method: str) -> list[ItemRow]:
         """A method's rows, one per transition: where it was run in several modes (batch, fresh), the first."""
         rows: dict[Place, ItemRow] = {}
         for row in self._rows:
-            if row.method == method:
+            if row.method == method and not row.error:
                 rows.setdefault(place(row), row)
         return list(rows.values())
 
     @cached_property
     def _scored(self) -> Mapping[str, list[Scored]]:
-        return {row.key: [self._score(answer) for answer in row.answers] for row in self._rows}
+        return {row.key: [self._score(row, answer) for answer in row.answers] for row in self._rows}
 
-    def _score(self, answer: Answered) -> Scored:
+    def _score(self, row: ItemRow, answer: Answered) -> Scored:
         verdict = self._verdicts.of(answer) if self._verdicts else None
-        return Scored(answer, answer.overlap, verdict)
+        comparable = (*place(row), answer.question_id) in self._judged_for_all
+        return Scored(answer, answer.overlap, verdict if comparable else None)
+
+    @cached_property
+    def _judged_for_all(self) -> set[tuple[str, str, str]]:
+        """Questions on which every method with an answer has a verdict: which ones fail is no matter of chance."""
+        judged: dict[tuple[str, str, str], list[bool]] = {}
+        for row in self._rows:
+            for answer in row.answers:
+                verdict = self._verdicts.of(answer) if self._verdicts else None
+                judged.setdefault((*place(row), answer.question_id), []).append(verdict is not None)
+        return {question for question, given in judged.items() if all(given)}
 
 
 def _chosen(answer: Answered, which: Which) -> bool:

@@ -73,6 +73,8 @@ class ItemRow:
     first_in_process: bool
     """Whether this was the process's first item of its method: dropped in steady-state latencies."""
     answers: tuple[Answered, ...]
+    error: str = ""
+    """Why the method cannot do this item at all, as a history longer than its window; there are no answers then."""
 
     def to_line(self) -> str:
         """One line of JSON."""

@@ -14,11 +14,13 @@ from pydantic import BaseModel, ConfigDict, Field
 from eval.records import MuseTransition
 from plume_memory.config import MethodSettings
 from plume_memory.hypernet.shipped import shipped_hypernetwork
+from plume_memory.model.hub import content_fingerprint
 
 Kind = Literal[
     "base",
     "base with context",
     "last update",
+    "evidence in prompt",
     "bm25",
     "d2l",
     "d2l oracle",
@@ -64,6 +66,10 @@ leaves the unit size open.
 """
 
 
+EPOCH = 2
+"""Raised when code, not settings, changes what a method says: rows of before are then run again. 2: no loop is cut."""
+
+
 class RunSettings(BaseModel):
     """What all items of a run share."""
 
@@ -99,7 +105,7 @@ class Item:
     def key(self, settings: RunSettings) -> str:
         """What this item's row is found by: all that its answers depend on."""
         t = self.transition
-        asked = [(q.id, q.question, q.answers, q.old_answers, q.gold_evidence) for q in t.questions]
+        asked = [(q.id, q.question, q.answers, q.old_answers, q.affected, q.gold_evidence) for q in t.questions]
         own = self.method.model_dump()
         if not self.method.tuned:
             del own["tuned"]  # came later: it must not part rows from what they answer
@@ -108,12 +114,20 @@ class Item:
             [t.id, t.dataset, t.step, t.texts, asked],
             [self.probe, self.batch, self.fresh],
             _relevant(self.method, settings),
+            EPOCH,
         ]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]
 
 
-_WITHOUT_NETWORK = ("base", "base with context", "last update", "bm25", "cd", "cd oracle", "anyedit")
+_WITHOUT_NETWORK = (
+    *("base", "base with context", "last update", "evidence in prompt", "bm25", "cd", "cd oracle", "anyedit"),
+)
 _DISTILLED = ("cd", "cd oracle")
+COMPOSED = (
+    *("plume", "memory only", "global only", "scaled full", "scaled full, global only"),
+    *("whole texts", "whole texts, global only", "gold evidence", "gold evidence, memory only"),
+)
+"""PLUME, its ablations and its other forms."""
 
 
 def _network_digest(settings: RunSettings, *, tuned: bool) -> str:
@@ -136,7 +150,12 @@ def _network_digest(settings: RunSettings, *, tuned: bool) -> str:
 
 def _relevant(method: MethodSpec, settings: RunSettings) -> dict[str, Any]:
     """The run's settings as far as a method depends on them: another network does not repeat the prompts' rows."""
-    chosen = settings.model_dump()
+    chosen: dict[str, Any] = settings.model_dump()
+    folder = Path(settings.model).expanduser()
+    if folder.is_dir():
+        chosen["model"] = content_fingerprint(folder)
+    if method.kind in COMPOSED and not method.tuned:
+        chosen["start"] = REPRODUCTION.model_dump()
     if method.kind in _WITHOUT_NETWORK:
         del chosen["hypernetwork"]
     else:

@@ -4,8 +4,8 @@ One workbench per process. The model is loaded with the first item that needs it
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -27,14 +27,16 @@ from eval.specs import REPRODUCTION, Item, MethodSpec, RunSettings
 from plume_memory.config import MethodSettings
 from plume_memory.distill.settings import DistillSettings
 from plume_memory.engine import Engine
-from plume_memory.errors import InvalidInput
+from plume_memory.errors import InvalidInput, PromptTooLong
+from plume_memory.model.decode import DecodeSettings
 
 PROMPTED: Mapping[str, Shown] = {
     "base": "nothing",
     "base with context": "everything",
     "last update": "last update",
+    "evidence in prompt": "gold evidence",
 }
-COMPOSED: Mapping[str, tuple[Streams, GlobalForm, Evidence]] = {
+FORMS: Mapping[str, tuple[Streams, GlobalForm, Evidence]] = {
     "plume": ("fused", "difference", "routed"),
     "memory only": ("memory only", "difference", "routed"),
     "global only": ("global only", "difference", "routed"),
@@ -57,6 +59,7 @@ class Workbench:
     given: Engine | None = None
     """An engine that is already loaded; by default the one the settings name."""
     _met: set[str] = field(default_factory=set)
+    _engines: dict[MethodSettings, Engine] = field(default_factory=dict)
 
     def run(self, item: Item) -> ItemRow:
         """Prepare, ask, and return the row.
@@ -67,13 +70,20 @@ class Workbench:
         cache = CountingCache() if item.fresh else self._cache
         batch = item.batch or self.settings.batch
         method = self.method(item.method, cache, batch)
-        before = cache.derived
+        before, error = cache.derived, ""
+        answers: list[Answered] = []
         with measured(self.engine.base.device) as update:
-            prepared = method.prepare(item.transition)
+            try:
+                prepared = method.prepare(item.transition)
+            except PromptTooLong as err:
+                error = str(err)
         derived = cache.derived - before
-        answers = (
-            self._answers(item, prepared, batch, cache) if item.probe == "answers" else self._ranks(item, prepared)
-        )
+        if not error:
+            try:
+                ask = self._ranks if item.probe == "ranks" else partial(self._answers, batch=batch, cache=cache)
+                answers = ask(item, prepared)
+            except PromptTooLong as err:
+                error = str(err)
         first = item.method.name not in self._met
         self._met.add(item.method.name)
         return ItemRow(
@@ -94,9 +104,10 @@ class Workbench:
             made_on=self._made_on,
             first_in_process=first,
             answers=tuple(answers),
+            error=error,
         )
 
-    def _answers(self, item: Item, prepared: Prepared, batch: int, cache: CountingCache) -> list[Answered]:
+    def _answers(self, item: Item, prepared: Prepared, *, batch: int, cache: CountingCache) -> list[Answered]:
         """Ask all questions of an item, `batch` at a time.
 
         In a fresh item every question pays for its own evidence adapter, as METHOD counts it: what the update or
@@ -134,11 +145,11 @@ class Workbench:
             InvalidInput: an override that its kind does not have.
         """
         engine, kind = self.engine, spec.kind
-        answerer = Answerer(engine.decoder, engine.decode_settings(max_new_tokens=self.settings.max_new_tokens), batch)
-        if kind in COMPOSED:
+        answerer = Answerer(engine.decoder, self._decoding(engine), batch)
+        if kind in FORMS:
             own = self._composed_with(spec)
-            answerer = Answerer(own.decoder, own.decode_settings(max_new_tokens=self.settings.max_new_tokens), batch)
-            return Plume(own, cache, answerer, *COMPOSED[kind])
+            answerer = Answerer(own.decoder, self._decoding(own), batch)
+            return Plume(own, cache, answerer, *FORMS[kind])
         if kind == "anyedit":
             return self._anyedit(spec, answerer)
         if kind == "bm25":
@@ -156,6 +167,11 @@ class Workbench:
             return CD(engine.base, answerer, self._distillation(), exam=exam)
         return CDOracle(engine.base, answerer, self._distillation())
 
+    def _decoding(self, engine: Engine) -> DecodeSettings:
+        """METHOD's: to the end of the sequence or the last token, repetitions and all."""
+        own = engine.decode_settings(max_new_tokens=self.settings.max_new_tokens)
+        return replace(own, stop_loops=False)
+
     @cached_property
     def engine(self) -> Engine:
         """Model and network with the settings the network was measured with."""
@@ -167,8 +183,9 @@ class Workbench:
     @cached_property
     def _made_on(self) -> str:
         base = self.engine.base
+        model = f"{base.name} ({base.fingerprint[:12]})"
         packages = ", ".join(f"{name} {version(name)}" for name in ("torch", "transformers", "plume-memory"))
-        return f"{base.device}, {base.dtype}, {torch.get_num_threads()} threads, {packages}"
+        return f"{model}, {base.device}, {base.dtype}, {torch.get_num_threads()} threads, {packages}"
 
     @cached_property
     def _cache(self) -> CountingCache:
@@ -185,7 +202,12 @@ class Workbench:
             chosen = MethodSettings(**merged)
         except ValidationError as err:
             raise InvalidInput(f"Method {spec.name!r} has settings PLUME does not know or take: {err}") from err
-        return Engine(self.engine.base, self.engine.parameterizer, chosen)
+        # one per settings: a new engine reads its tokenizer anew, which is no part of an update
+        if chosen not in self._engines:
+            own = Engine(self.engine.base, self.engine.parameterizer, chosen)
+            own.count_tokens("a word")
+            self._engines[chosen] = own
+        return self._engines[chosen]
 
     def _retrieved(self, spec: MethodSpec, answerer: Answerer) -> Retrieved:
         own: dict[str, Any] = {key: value for key, value in spec.settings.items() if isinstance(value, int)}

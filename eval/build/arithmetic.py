@@ -16,6 +16,11 @@ MAX_BITS = 4096
 _GLUED = re.compile(r"\b\d[\d.]*[^\W\d]")
 """1e9999999 would be expanded, 1_000 and 0x1f are no school arithmetic, 2or 3 makes the parser warn."""
 
+_NUMBER = re.compile(
+    r"-?(?:(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,300})(?:\.[0-9]{1,300})?|\.[0-9]{1,300}|[0-9]{1,300}/[0-9]{1,300})"
+)
+"""Commas part thousands; 1e9999999 would be expanded for seconds, and 10,5 is ten and a half to some."""
+
 _OPERATORS: Mapping[type[ast.operator], Callable[[Fraction, Fraction], Fraction | int]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -56,11 +61,13 @@ def parse_number(text: str) -> Fraction:
     Raises:
         InvalidInput: the text is no number.
     """
-    plain = text.strip().replace(",", "").replace("$", "").replace("−", "-").removesuffix("%").strip()
+    plain = text.strip().replace("$", "").replace("−", "-").removesuffix("%").strip()
+    if not _NUMBER.fullmatch(plain):
+        raise InvalidInput(f"{text[:60]!r} is not a number; write 1080 or 1,080, 0.25 or 7/2.")
     try:
-        return Fraction(plain)
-    except (ValueError, ZeroDivisionError) as err:
-        raise InvalidInput(f"{text!r} is not a number.") from err
+        return _bounded(Fraction(plain.replace(",", "")))
+    except ZeroDivisionError as err:
+        raise InvalidInput(f"{text!r} is not a number: it divides by zero.") from err
 
 
 def write_number(value: Fraction) -> str:

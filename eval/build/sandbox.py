@@ -126,12 +126,13 @@ def _run(job: bytes, limits: Limits) -> _Reply:
     killed = threading.Event()
     with tempfile.TemporaryDirectory(prefix="muse-sandbox-") as folder:
         process = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(_CHILD)],
+            # -I without the -E that it implies: the order of a set must not differ from run to run
+            [sys.executable, "-s", "-P", "-S", str(_CHILD)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd=folder,
-            env={},
+            env={"PYTHONHASHSEED": "0"},
             start_new_session=True,
         )
 

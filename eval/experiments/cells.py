@@ -7,6 +7,8 @@ from eval.report.view import Table
 from eval.results import Metric, Results, Which, judged, place
 
 NOTHING = "–"
+FEWEST_CLUSTERS = 5
+"""Of an interval."""
 
 
 def percent(value: float | None) -> str:
@@ -15,8 +17,12 @@ def percent(value: float | None) -> str:
 
 
 def interval(found: Estimate | None) -> str:
-    """Mean [low, high], in percent."""
-    return NOTHING if found is None else f"{percent(found.mean)} [{percent(found.low)}, {percent(found.high)}]"
+    """Mean [low, high], in percent; the mean alone over so few histories that resampling them says nothing."""
+    if found is None:
+        return NOTHING
+    if found.clusters < FEWEST_CLUSTERS:
+        return percent(found.mean)
+    return f"{percent(found.mean)} [{percent(found.low)}, {percent(found.high)}]"
 
 
 def by_dataset(
@@ -60,10 +66,24 @@ def unfinished(results: Results) -> tuple[str, ...]:
     """Says which methods lack rows, so that nobody compares averages over different records."""
     lacking = [method for method in results.methods if not results.complete(method)]
     if not lacking:
-        return ()
+        return refused(results)
     total = len({place(row) for row in results.rows})
-    parts = [f"{m} {len({place(row) for row in results.rows if row.method == m})} of {total}" for m in lacking]
-    return (f"Run on fewer records than the others, so not to be compared with them yet: {', '.join(parts)}.",)
+    done = {m: {place(row) for row in results.rows if row.method == m and not row.error} for m in lacking}
+    parts = [f"{m} {len(done[m])} of {total}" for m in lacking]
+    return (
+        f"Run on fewer records than the others, so not to be compared with them yet: {', '.join(parts)}.",
+        *refused(results),
+    )
+
+
+def refused(results: Results) -> tuple[str, ...]:
+    """Says which methods could not do some items at all."""
+    parts = []
+    for method in results.methods:
+        own = [row for row in results.rows if row.method == method and row.error]
+        if own:
+            parts.append(f"{method} {len(own)} (the first: {own[0].transition}: {own[0].error})")
+    return (f"Refused by the method itself, and in none of its means: {'; '.join(parts)}.",) if parts else ()
 
 
 def _counts(results: Results) -> dict[str, int]:

@@ -12,7 +12,7 @@ from eval.results import Results, Scored, Which, recall, stale
 from eval.specs import Item, MethodSpec
 
 QUESTIONS: tuple[tuple[str, str, str], ...] = (
-    ("network: its adapter of the right sentence alone", "d2l oracle", "base with context"),
+    ("network: the right sentence written, or read", "d2l oracle", "evidence in prompt"),
     ("units: two short ones, ranked by likelihood, evidence stream alone", "memory only, tuned", "memory only"),
     ("units: the same, both streams, evidence leads", "plume, tuned", "evidence leads"),
     ("router: a perfect one, evidence stream alone", "gold evidence, memory only", "memory only"),
@@ -55,7 +55,7 @@ def view(results: Results) -> View:
             cells = []
             for which in _WHICH:
                 found = results.compare(first, second, recall, which=which)
-                cells.append(f"{100 * found.difference:+.1f} (p {found.p_value:.3f})" if found else "–")
+                cells.append(f"{100 * found.difference:+.1f} (p {found.p_value:.4f})" if found else "–")
             tests.append((title, f"{first} − {second}", *cells))
     tables = [
         Table("Variants, recall, %", ("method", *_WHICH, "stale"), tuple(rows), unfinished(results)),
@@ -88,6 +88,7 @@ DIAGNOSIS = Experiment(
         spec("base with context"),
         spec("d2l"),
         spec("d2l oracle"),
+        spec("evidence in prompt"),
         spec("memory only"),
         spec("gold evidence, memory only"),
         spec("global only"),

@@ -66,6 +66,7 @@ EVERYTHING = (
     *BASELINES,
     spec("d2l"),
     spec("d2l oracle"),
+    spec("evidence in prompt"),
     spec("cd"),
     spec("cd oracle"),
     spec("anyedit"),

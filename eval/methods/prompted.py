@@ -17,12 +17,16 @@ from plume_memory.model.decode import Query
 from plume_memory.model.streams import Row
 from plume_memory.records import NOTICE
 
-Shown = Literal["nothing", "everything", "last update"]
+Shown = Literal["nothing", "everything", "last update", "gold evidence"]
 
 
 @dataclass(frozen=True, slots=True)
 class Prompted:
-    """The bare model with nothing, the whole history or the last update in its prompt."""
+    """The bare model with nothing, the whole history, the last update or the gold evidence in its prompt.
+
+    The gold evidence in the prompt is to `d2l oracle` what the whole history in it is to `d2l`: the same sentences,
+    read. Where a question has none, the whole history stands in, as there.
+    """
 
     base: BaseModel
     answerer: Answerer
@@ -35,6 +39,8 @@ class Prompted:
 
     def prepare(self, transition: MuseTransition) -> Prepared:
         """Nothing is derived; the text is put in front of each question."""
+        if self.shown == "gold evidence":
+            return _Prompts(self.base, self.answerer, lambda question: question.gold_evidence or transition.full)
         text = {"nothing": "", "everything": transition.full, "last update": transition.texts[-1]}[self.shown]
         return _Prompts(self.base, self.answerer, lambda _question: text)
 
@@ -62,8 +68,8 @@ class Retrieved:
         passages = [text for _, text in cut]
         index = BM25Okapi([_terms(passage) for passage in passages])
 
-        def shown(question: str) -> str:
-            scores = index.get_scores(_terms(question))
+        def shown(asked: MuseQuestion) -> str:
+            scores = index.get_scores(_terms(asked.question))
             # equal scores: the later passage, the one that may have replaced the other
             best = sorted(range(len(passages)), key=lambda i: (-scores[i], -i))[: self.passages]
             lines: list[str] = []
@@ -88,11 +94,11 @@ class _Prompts:
 
     base: BaseModel
     answerer: Answerer
-    shown: Callable[[str], str]
+    shown: Callable[[MuseQuestion], str]
 
     def answer(self, questions: Sequence[MuseQuestion]) -> list[Reply]:
         """One prompt per question."""
-        prompts = [self._prompt(self.shown(question.question), question.question) for question in questions]
+        prompts = [self._prompt(self.shown(question), question.question) for question in questions]
         fitted = [self._fitted(ids) for ids in prompts]
         decoded = self.answerer.answer([Query(Row(tuple(ids))) for ids in fitted])
         cut = [len(ids) - len(kept) for ids, kept in zip(prompts, fitted, strict=True)]

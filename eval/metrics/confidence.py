@@ -6,6 +6,7 @@ Questions about one record share its adapter and its text, so records, not quest
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,8 @@ Clusters = Mapping[str, Sequence[float]]
 """Record id → the scores of its questions."""
 
 RESAMPLES = 2_000
+MOST_ENUMERATED = 12
+"""Records of which all 2^n signs are tried."""
 SEED = 0
 
 
@@ -61,7 +64,7 @@ class Comparison:
     difference: float
     """Mean of first − second over records."""
     p_value: float
-    """Two-sided; the smallest possible is 1 / (resamples + 1)."""
+    """Two-sided. Exact up to `MOST_ENUMERATED` records; above, drawn, and at least 1 / (resamples + 1)."""
     clusters: int
 
 
@@ -77,10 +80,15 @@ def compare(first: Clusters, second: Clusters, *, seed: int = SEED) -> Compariso
     if any(len(first[key]) != len(second[key]) for key in common):
         raise ValueError("two methods were asked different numbers of questions about a record")
     gaps = np.array([np.mean(first[key]) - np.mean(second[key]) for key in common])
-    signs = np.random.default_rng(seed).choice([-1.0, 1.0], size=(RESAMPLES, len(gaps)))
+    if len(gaps) <= MOST_ENUMERATED:
+        signs = np.array(list(product([-1.0, 1.0], repeat=len(gaps))))
+    else:
+        signs = np.random.default_rng(seed).choice([-1.0, 1.0], size=(RESAMPLES, len(gaps)))
     # a hair of slack: sums that are equal on paper round differently
-    extreme = np.abs((signs * gaps).mean(axis=1)) >= abs(gaps.mean()) - 1e-12
-    return Comparison(float(gaps.mean()), float((extreme.sum() + 1) / (RESAMPLES + 1)), len(gaps))
+    extreme = int((np.abs((signs * gaps).mean(axis=1)) >= abs(gaps.mean()) - 1e-12).sum())
+    exact = len(gaps) <= MOST_ENUMERATED  # the signs as they are, are among them
+    p_value = extreme / len(signs) if exact else (extreme + 1) / (RESAMPLES + 1)
+    return Comparison(float(gaps.mean()), p_value, len(gaps))
 
 
 def _resampled(groups: Sequence[NDArray[np.float64]], draw: np.random.Generator) -> NDArray[np.float64]:

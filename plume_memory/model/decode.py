@@ -51,6 +51,8 @@ class DecodeSettings:
     """Keep this many candidates of both streams per token in the trace."""
     min_new_tokens: int = 0
     """No stop id ends an answer before this many tokens; a stop text or a complete grammar does."""
+    stop_loops: bool = True
+    """End an answer that says the same over and over; False where the whole budget is to be seen, as in `eval`."""
     grammar: Grammar | None = None
     """What an answer may look like. One that the budget cuts short finishes with "length"; none is cut as a loop."""
 
@@ -274,7 +276,9 @@ class FusedDecoder:
 
 def _is_loop(said: Sequence[int], settings: DecodeSettings) -> bool:
     """Whether an answer would go on as it does to the end of its budget; a grammar says itself what may repeat."""
-    return settings.grammar is None and len(said) >= settings.min_new_tokens and repeated(said) > 0
+    return (
+        settings.stop_loops and settings.grammar is None and len(said) >= settings.min_new_tokens and repeated(said) > 0
+    )
 
 
 def _rows_of(queries: Sequence[Query]) -> tuple[list[Row], list[tuple[int, int]]]:

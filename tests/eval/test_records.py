@@ -68,7 +68,7 @@ def test_a_chain_asks_what_holds_at_its_step() -> None:
     assert first.questions[0].affected
     assert [q.affected for q in second.questions] == [False, False], "a new fact changes no answer"
     assert second.questions[0].old_answers == ("radish",), "what was replaced earlier can still be stale"
-    assert third.questions[0].old_answers == ("lettuce",)
+    assert third.questions[0].old_answers == ("lettuce", "radish"), "an answer from two updates ago is stale too"
     assert third.questions[0].gold_evidence == "Kale now."
     assert third.full.count(NOTICE) == 3
 

@@ -10,13 +10,19 @@ from pathlib import Path
 
 import pytest
 
+from eval.caches import CountingCache
 from eval.cli import main
 from eval.experiments.experiment import each, spec
-from eval.records import MuseTransition, of_record, read_records
+from eval.methods.parametric import Plume
+from eval.methods.prompted import Prompted
+from eval.methods.protocol import Prepared
+from eval.records import MuseRecord, MuseTransition, of_record, read_records
 from eval.rows import ItemRow, RowFolder
 from eval.runner import Shard, missing
 from eval.specs import Item, MethodSpec, RunSettings
-from plume_memory.errors import InvalidInput
+from eval.workbench import Workbench
+from plume_memory.errors import InvalidInput, PromptTooLong
+from plume_memory.testing import tiny_engine
 
 ROOT = Path(__file__).parents[2]
 METHODS = ["--method", "base", "--method", "d2l", "--method", "plume"]
@@ -200,7 +206,71 @@ def test_an_unknown_method_names_the_experiments_own(
 
 def test_nothing_to_show_is_said(arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["main", *arguments, "--show-only", "--out", str(tmp_path)]) == 2
-    assert "holds no row of main" in " ".join(capsys.readouterr().err.split())
+    assert "is not a run folder" in " ".join(capsys.readouterr().err.split())
+    assert list(tmp_path.iterdir()) == [], "looking leaves nothing behind"
+
+
+def test_a_misspelt_model_does_not_claim_the_folder(arguments: list[str], tmp_path: Path) -> None:
+    named = [word if arguments[at - 1] != "--model" else "nope" for at, word in enumerate(arguments)]
+    assert "nope" in named
+    assert main(["main", *named, "--method", "base", "--out", str(tmp_path / "run")]) != 0
+    assert not (tmp_path / "run" / "run.json").exists()
+
+
+def test_a_history_that_is_too_long_for_a_method_is_a_row_and_no_end(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def too_long(self: Prompted, transition: MuseTransition) -> Prepared:
+        if transition.id == "r1":
+            raise PromptTooLong("The prompt has 9000 tokens.")
+        return whole(self, transition)
+
+    whole = Prompted.prepare
+    monkeypatch.setattr(Prompted, "prepare", too_long)
+    call = ["main", *arguments, "--method", "base", "--out", str(tmp_path)]
+
+    assert main(call) == 0
+    rows = RowFolder(tmp_path).read()
+    assert [(row.transition, row.error, len(row.answers)) for row in rows] == [
+        ("r0", "", 2),
+        ("r1", "The prompt has 9000 tokens.", 0),
+        ("r2", "", 2),
+        ("r3", "", 2),
+    ]
+    assert "Refused by the method itself" in (tmp_path / "main" / "README.md").read_text(encoding="utf-8")
+    assert main(call) == 0
+    assert len(RowFolder(tmp_path).read()) == 4, "it is not tried again"
+
+
+def test_rows_are_not_reused_for_what_they_do_not_answer(tmp_path: Path) -> None:
+    """Another set of affected questions, other weights in the model's folder."""
+    record = MuseRecord.model_validate_json((ROOT / "eval/data/muse-mini/mini_squad.jsonl").read_text().splitlines()[0])
+    turned = record.model_copy(
+        update={"qas": tuple(q.model_copy(update={"affected": not q.affected}) for q in record.qas)}
+    )
+    (tmp_path / "config.json").write_text("{}")
+    settings = RunSettings(model=str(tmp_path), hypernetwork="none")
+    keys = set()
+    for content in (b"one", b"other"):
+        (tmp_path / "model.safetensors").write_bytes(content)
+        keys |= {Item(spec("base"), of_record(one)).key(settings) for one in (record, turned)}
+
+    assert len(keys) == 4
+
+
+def test_a_method_under_one_set_of_settings_has_one_engine(arguments: list[str]) -> None:
+    """What an engine reads once must not count as every update's time."""
+    bench = Workbench(RunSettings(), given=tiny_engine())
+    cache = CountingCache()
+    first, again, other = (
+        bench.method(one, cache, 8) for one in (spec("plume"), spec("memory only"), spec("plume", beta=0.5))
+    )
+
+    assert isinstance(first, Plume)
+    assert first.engine is again.engine  # type: ignore[attr-defined]
+    assert first.engine is not other.engine  # type: ignore[attr-defined]
+    assert "count_tokens" in first.engine.__dict__, "the tokenizer is read before an update is timed"
+    assert not first.answerer.settings.stop_loops
 
 
 def test_a_failed_item_is_named_and_the_rows_before_it_are_kept(

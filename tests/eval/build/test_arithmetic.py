@@ -79,3 +79,9 @@ def test_numbers_are_written_as_people_do() -> None:
 @given(st.fractions(min_value=-1000, max_value=1000, max_denominator=2000))
 def test_what_is_written_is_read_again(value: Fraction) -> None:
     assert parse_number(write_number(value)) == value
+
+
+@pytest.mark.parametrize("text", ["1e9999999", "1e3", "10,5", "1,2", "1,0000", "1" * 5000, "1/2/3", "nan", "٣"])
+def test_what_is_no_plain_number_is_refused_at_once(text: str) -> None:
+    with pytest.raises(InvalidInput, match="is not a number"):
+        parse_number(text)

@@ -112,3 +112,8 @@ def test_neither_environment_nor_working_directory_is_ours(monkeypatch: pytest.M
 )
 def test_results_are_compared_as_literals(one: str, other: str, equal: bool) -> None:
     assert literal_equal(one, other) is equal
+
+
+def test_the_order_of_a_set_is_the_same_in_every_run() -> None:
+    code = "def f():\n    return list({'ab', 'cd', 'ef', 'gh', 'ij'})"
+    assert len({call_f(code, "").value for _ in range(4)}) == 1

@@ -14,7 +14,7 @@ from eval.experiments.locality import view_ablation, view_locality
 from eval.experiments.main_table import MAIN
 from eval.experiments.sweep import PAIRS, SWEEP, VALUES, view_sweep
 from eval.experiments.topk import TOPK, within
-from eval.results import Results, recall, stale
+from eval.results import Results, judged, recall, stale
 from eval.rows import Answered, ItemRow
 
 SETTINGS = {"alpha": 1.0, "beta": 0.75, "tau": 0.3, "lambda_max": 1.0, "delta": 0.4, "unit_tokens": 192}
@@ -86,7 +86,7 @@ def test_affected_kept_and_stale_are_told_apart() -> None:
 
 def test_the_main_table_compares_plume_with_each_method() -> None:
     view = MAIN.view(Results(ROWS))
-    assert cells(view.tables[0], "plume")[1].startswith("75.0 [")
+    assert cells(view.tables[0], "plume")[1] == "75.0", "two records have no interval"
     tests = next(table for table in view.tables if table.title.startswith("Paired tests"))
     assert cells(tests, "plume − d2l")[1] == "+50.0"
     assert cells(tests, "plume − base with context")[1] == "-25.0"
@@ -195,3 +195,32 @@ def test_every_suspect_and_pair_is_run() -> None:
     amplify = next(one for one in EXPERIMENTS if one.name == "amplify")
     assert {name for pair in PAIRS for name in pair} <= {method.name for method in amplify.methods}
     assert spec("plume") in DIAGNOSIS.methods
+
+
+def test_what_a_method_refused_is_in_no_mean_and_is_said() -> None:
+    refused = row("plume", "r2", error="The prompt has 9000 tokens.")
+    view = MAIN.view(Results([*(one for one in ROWS if (one.method, one.transition) != ("plume", "r2")), refused]))
+
+    assert cells(view.tables[0], "plume")[-1] == "–"
+    assert any("plume 1 of 2" in note for note in view.tables[0].notes)
+    assert any("plume 1 (the first: r2: The prompt has 9000 tokens.)" in note for note in view.tables[0].notes)
+
+
+def test_methods_are_judged_by_the_same_questions() -> None:
+    """A judge that failed on the hard ones must not make a method look better than those it did not fail on."""
+
+    class Some:
+        def of(self, answer: Answered) -> bool | None:
+            return {"yes": True, "no": False}.get(answer.output)
+
+    rows = [row("a", "r1", "yes", "no"), row("b", "r1", "yes", "?")]
+    rows = [
+        dataclasses.replace(
+            one, answers=tuple(dataclasses.replace(x, question_id=f"q{n}") for n, x in enumerate(one.answers))
+        )
+        for one in rows
+    ]
+    results = Results(rows, Some())  # type: ignore[arg-type]
+
+    found = [results.estimate(method, None, judged) for method in "ab"]
+    assert [(one.mean, one.count) for one in found if one] == [(1.0, 1), (1.0, 1)]

@@ -57,6 +57,16 @@ def test_nothing_everything_and_the_last_update() -> None:
     assert shown["last update"] == f"{TEXTS[1]}\n\nWhere?"
 
 
+def test_the_gold_evidence_is_each_questions_own_and_the_history_where_there_is_none() -> None:
+    method = Prompted(engine.base, reading(), "gold evidence")
+    queries = [
+        MuseQuestion(id="q", question="Where?", answers=("x",), old_answers=("x",), affected=False, gold_evidence=e)
+        for e in ("Bo sells lamps.", "")
+    ]
+    method.prepare(MuseTransition("t", "d", 1, TEXTS, tuple(queries))).answer(queries)
+    assert prompts == ["Bo sells lamps.\n\nWhere?", f"{TEXTS[0]}\n{NOTICE}\n{TEXTS[1]}\n\nWhere?"]
+
+
 def test_retrieval_shows_the_best_passages_in_the_order_of_the_history() -> None:
     method = Retrieved(engine.base, reading(), lambda text: len(text.split()), passages=2, passage_tokens=6)
     assert asked(method, "Where does Ann live, at the mill?").startswith("The mill at Orn grinds rye.")

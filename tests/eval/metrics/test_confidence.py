@@ -75,3 +75,11 @@ def test_the_p_value_is_uniform_under_the_null() -> None:
 def test_different_numbers_of_questions_are_not_compared() -> None:
     with pytest.raises(ValueError, match="different numbers of questions"):
         compare({"a": [1.0]}, {"a": [1.0, 0.0]})
+
+
+def test_few_records_are_tested_exactly() -> None:
+    """Six records that all gain: 2 of 64 signs are as extreme, and nothing can be smaller."""
+    first, second = ({str(i): [x + i / 100] for i in range(6)} for x in (1.0, 0.5))
+    found = compare(first, second)
+    assert found is not None
+    assert found.p_value == 2 / 64
