@@ -60,11 +60,14 @@ def each(methods: Sequence[MethodSpec], transitions: Sequence[MuseTransition]) -
 
 BASELINES = (spec("base"), spec("base with context"), spec("last update"), spec("bm25"))
 ABLATIONS = (spec("memory only"), spec("global only"))
+WINDOWS = spec("global only", "d2l, windows", alpha=1.0, beta=0.0, global_windows="mean")
+"""D2L with pieces of the length our networks were trained on, and their mean: `d2l` is one pass over everything."""
 TUNED = tuned("plume")
 TUNED_ABLATIONS = (tuned("memory only"), tuned("global only"))
 EVERYTHING = (
     *BASELINES,
     spec("d2l"),
+    WINDOWS,
     spec("d2l oracle"),
     spec("evidence in prompt"),
     spec("cd"),
