@@ -1,6 +1,6 @@
 """`sweep`: one parameter of the method at a time; `amplify`: is it the difference that matters, or its size?
 
-Parameters that are not varied have the values the network was measured with.
+Parameters that are not varied have the values of `specs.REPRODUCTION`.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ VALUES: dict[str, tuple[float, ...]] = {
     "beta": (0.0, 0.125, 0.25, 0.5, 0.75, 1.5, 3.0),
     "tau": (0.05, 0.2, 0.3, 0.4, 1.0),
     "lambda_max": (0.0, 0.5, 1.0, 2.0, 5.0, 10.0),
-    "delta": (0.0, 0.2, 0.35, 0.5, 0.7),
+    "delta": (0.0, 0.2, 0.35, 0.4, 0.5, 0.7),
     "unit_tokens": (64, 128, 192, 256),
 }
 
@@ -27,7 +27,7 @@ def plan(methods: Sequence[MethodSpec], selection: Selection) -> list[Item]:
 
 
 def view_sweep(results: Results) -> View:
-    """A table and a figure per parameter; the value the network was measured with is in every table."""
+    """A table and a figure per parameter; that of `specs.REPRODUCTION` is in every table."""
     shown = [(name, _of(results, name)) for name in VALUES]
     known = [(name, points) for name, points in shown if points]
     return View([_table(results, *one) for one in known], [_figure(results, *one) for one in known])
