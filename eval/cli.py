@@ -190,7 +190,9 @@ def show(
         raise InvalidInput(f"{out} holds no verdicts of {judge!r}; see `python -m eval judge`.")
     view = experiment.view(Results(rows, verdicts))
     command = shlex.join(["python", "-m", "eval", *sys.argv[1:]])
-    page = to_markdown(experiment.name, experiment.about, view, command=command, facts=manifest.facts)
+    left = len(keys) - len(rows)
+    partly = [f"**unfinished: {left} of {len(keys)} items of this command have no row yet**"] if left else []
+    page = to_markdown(experiment.name, experiment.about, view, command=command, facts=[*manifest.facts, *partly])
     folder = out / experiment.name
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "README.md").write_text(page, encoding="utf-8")

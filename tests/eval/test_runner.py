@@ -281,3 +281,15 @@ def test_a_failed_item_is_named_and_the_rows_before_it_are_kept(
     assert main(call) == 2
     assert "anyedit on r0:" in " ".join(capsys.readouterr().err.split())
     assert [row.method for row in RowFolder(tmp_path).read()] == ["base"] * 4
+
+
+def test_a_page_of_half_the_items_says_so(arguments: list[str], tmp_path: Path) -> None:
+    """Also where every method lacks the same records."""
+    call = ["main", *arguments, "--method", "base", "--out", str(tmp_path)]
+    assert main([*call, "--shard", "1/2"]) == 0
+    assert main([*call, "--show-only"]) == 0
+    page = tmp_path / "main" / "README.md"
+    assert "unfinished: 2 of 4 items of this command have no row yet" in page.read_text(encoding="utf-8")
+
+    assert main(call) == 0
+    assert "unfinished" not in page.read_text(encoding="utf-8")
