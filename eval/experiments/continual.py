@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from eval import published
 from eval.datasets.muse import CHAINS
-from eval.experiments.cells import interval, unfinished
+from eval.experiments.cells import FEWEST_CLUSTERS, interval, unfinished
 from eval.experiments.experiment import ABLATIONS, BASELINES, TUNED, WINDOWS, Experiment, Selection, each, spec
 from eval.report.view import Line, LineFigure, Table, View
 from eval.results import Metric, Results, Scored, recall, stale
@@ -52,7 +52,10 @@ def _table(results: Results, title: str, metric: Metric) -> Table:
         for method in results.methods
     )
     chains = len({row.transition.split("@")[0] for row in results.rows})
-    note = f"95 % bootstrap intervals over {chains} chains: with so few they are rough."
+    few = (
+        "too few for intervals" if chains < FEWEST_CLUSTERS else "95 % bootstrap intervals, rough with so few"
+    )
+    note = f"{chains} chains: {few}."
     return Table(title, ("method", *(f"{step} updates" for step in steps)), rows, (note, *unfinished(results)))
 
 
