@@ -88,5 +88,5 @@ def refused(results: Results) -> tuple[str, ...]:
 
 def _counts(results: Results) -> dict[str, int]:
     """Questions of each dataset, over distinct transitions."""
-    sizes = {(row.dataset, row.transition): len(row.answers) for row in results.rows}
+    sizes = {(row.dataset, row.transition): len(row.answers) for row in results.rows if not row.error}
     return {name: sum(n for (dataset, _), n in sizes.items() if dataset == name) for name in results.datasets}

@@ -52,9 +52,7 @@ def _table(results: Results, title: str, metric: Metric) -> Table:
         for method in results.methods
     )
     chains = len({row.transition.split("@")[0] for row in results.rows})
-    few = (
-        "too few for intervals" if chains < FEWEST_CLUSTERS else "95 % bootstrap intervals, rough with so few"
-    )
+    few = "too few for intervals" if chains < FEWEST_CLUSTERS else "95 % bootstrap intervals, rough with so few"
     note = f"{chains} chains: {few}."
     return Table(title, ("method", *(f"{step} updates" for step in steps)), rows, (note, *unfinished(results)))
 

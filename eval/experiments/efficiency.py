@@ -104,7 +104,7 @@ def _generation(rows: Sequence[ItemRow]) -> tuple[str, str, str, str]:
 
 
 def _timed(results: Results, method: str) -> list[ItemRow]:
-    return [row for row in results.rows if row.method == method and row.fresh and row.batch == 1]
+    return [row for row in results.rows if row.method == method and row.fresh and row.batch == 1 and not row.error]
 
 
 def _mean(values: Sequence[float]) -> str:

@@ -256,7 +256,8 @@ def _save(writer: TextWriter, folder: Path, base: BaseModel, settings: TrainSett
     if isinstance(network, FastWeightNetwork):
         stage = settings.update
         composition = {"alpha": stage.alpha, "beta": stage.beta, "lambda_max": stage.lambda_max, "tau": stage.tau}
-        answers = _answers_before(settings).model_copy(update=composition)
+        keeps = settings.start is not None and stage.share == 0  # nothing was composed while it trained
+        answers = _answers_before(settings).model_copy(update={} if keeps else composition)
         fastweight.save(
             network,
             folder,

@@ -230,11 +230,17 @@ def test_a_run_that_goes_on_keeps_how_its_start_was_asked(small: Small, tmp_path
     config = json.loads((tmp_path / "first" / "config.json").read_text())
     config["answers"] |= {"router": "sentences", "evidence_units": 3, "relevance": 5.0, "confidence": [2.0, 1.0]}
     (tmp_path / "first" / "config.json").write_text(json.dumps(config))
-    build(tiny_llama, small(start=str(tmp_path / "first"), update={"alpha": 0.5})).save(tmp_path / "second")
+    found = []
+    for name, share in (("second", 0.5), ("third", 0.0)):
+        (tmp_path / name).mkdir(exist_ok=True)
+        stage = {"alpha": 0.5, "share": share}
+        build(tiny_llama, small(start=str(tmp_path / "first"), update=stage)).save(tmp_path / name)
+        found.append(checkpoint.read_manifest(tmp_path / name).answers)
 
-    answers = checkpoint.read_manifest(tmp_path / "second").answers
-    assert (answers.router, answers.evidence_units, answers.relevance) == ("sentences", 3, 5.0)
-    assert (answers.alpha, answers.confidence) == (0.5, (1.0, 0.0))
+    for answers in found:
+        assert (answers.router, answers.evidence_units, answers.relevance) == ("sentences", 3, 5.0)
+        assert answers.confidence == (1.0, 0.0)
+    assert [answers.alpha for answers in found] == [0.5, 1.0], "without an update stage nothing was composed"
 
 
 def test_the_card_states_the_licence_and_the_start_that_it_was_given(
