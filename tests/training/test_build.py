@@ -222,6 +222,23 @@ def test_a_network_says_which_model_it_was_trained_on(small: Small, tmp_path: Pa
         build(other, small(start=str(tmp_path)))
 
 
+def test_a_model_known_by_name_is_itself_however_it_was_written_down(
+    small: Small, tmp_path: Path, tiny_llama: BaseModel
+) -> None:
+    """Another release of transformers writes the same model into other bytes."""
+    then, now, other = (
+        BaseModel.wrap(tiny_llama.model, tiny_llama.tokenizer, name=name, fingerprint=fingerprint)
+        for name, fingerprint in (("smollm2-135m", "then"), ("smollm2-135m", "now"), ("mine", "now"))
+    )
+    build(then, small()).save(tmp_path)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        load_hypernetwork(now, tmp_path)
+    with pytest.warns(OtherModelWarning):
+        load_hypernetwork(other, tmp_path)
+
+
 def test_a_run_that_goes_on_keeps_how_its_start_was_asked(small: Small, tmp_path: Path, tiny_llama: BaseModel) -> None:
     """All but the composition, which it trains with, and the confidence, which was fitted to other weights."""
     (tmp_path / "first").mkdir()

@@ -18,6 +18,7 @@ from plume_memory.hypernet.fastweight.reading import read_texts
 from plume_memory.lora.algebra import concat
 from plume_memory.lora.factors import LoraFactors, Pair
 from plume_memory.model.base import BaseModel
+from plume_memory.model.hub import named_source
 
 MODULE = "mlp.down_proj"
 _BATCH_TOKENS = 1024
@@ -121,8 +122,13 @@ def load_fast_weight_parameterizer(base: BaseModel, folder: Path) -> FastWeightP
 
 
 def warn_of_another_model(manifest: FastWeightManifest, base: BaseModel, folder: Path) -> None:
-    """Warn where a network's base model is not the one at hand; see `OtherModelWarning`."""
-    if manifest.base_fingerprint not in (None, base.fingerprint):
+    """Warn where a network's base model is not the one at hand; see `OtherModelWarning`.
+
+    Of a model that this package knows by name the name is enough: what is fetched by it is always the same, and another
+    release of transformers writes it down in other bytes.
+    """
+    by_name = manifest.base_model == base.name and named_source(base.name) is not None
+    if not by_name and manifest.base_fingerprint not in (None, base.fingerprint):
         message = (
             f"The hypernetwork in {folder} was trained on {manifest.base_model!r} (fingerprint "
             f"{manifest.base_fingerprint}), this is {base.name!r} (fingerprint {base.fingerprint}): unless the two are "
