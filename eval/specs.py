@@ -123,11 +123,6 @@ _WITHOUT_NETWORK = (
     *("base", "base with context", "last update", "evidence in prompt", "bm25", "cd", "cd oracle", "anyedit"),
 )
 _DISTILLED = ("cd", "cd oracle")
-COMPOSED = (
-    *("plume", "memory only", "global only", "scaled full", "scaled full, global only"),
-    *("whole texts", "whole texts, global only", "gold evidence", "gold evidence, memory only"),
-)
-"""PLUME, its ablations and its other forms."""
 
 
 def _network_digest(settings: RunSettings, *, tuned: bool) -> str:
@@ -154,12 +149,11 @@ def _relevant(method: MethodSpec, settings: RunSettings) -> dict[str, Any]:
     folder = Path(settings.model).expanduser()
     if folder.is_dir():
         chosen["model"] = content_fingerprint(folder)
-    if method.kind in COMPOSED and not method.tuned:
-        chosen["start"] = REPRODUCTION.model_dump()
     if method.kind in _WITHOUT_NETWORK:
         del chosen["hypernetwork"]
     else:
         chosen["network"] = _network_digest(settings, tuned=method.tuned)
+        chosen["start"] = None if method.tuned else REPRODUCTION.model_dump()
     if method.kind not in _DISTILLED:
         del chosen["distill_epochs"], chosen["distill_rate"], chosen["exam_rounds"]
     return chosen

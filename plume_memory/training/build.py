@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 import torch
 
@@ -79,6 +79,7 @@ def build(base: BaseModel, settings: TrainSettings, *, processes: int = 1, cache
     source = MixedSource("mixed", sources)
     editable, told = _updatable(sources, settings)
     writer = _writer(base, settings, source)
+    answers = _answers(settings)  # now: its start may be gone when the network is saved
     teacher = None
     if settings.objectives.distillation > 0:
         teacher = Teacher(base, settings.objectives.top_k, (cache or default_cache() / "training") / "teacher.db")
@@ -94,7 +95,7 @@ def build(base: BaseModel, settings: TrainSettings, *, processes: int = 1, cache
         evaluation={one.name: _held_out(one, settings) for one in settings.evaluation.prose},
         sources=[one.summary for _, one in sources if isinstance(one, JsonlSource | TextSource)] + told,
         processes=processes,
-        save=lambda folder: _save(writer, folder, base, settings),
+        save=lambda folder: _save(writer, folder, base, settings, answers),
         card=lambda: _card(base, settings),
     )
 
@@ -109,18 +110,18 @@ def _updatable(
     """
     if settings.update.share == 0:
         return [], []
-    able = [one for one in sources if isinstance(one[1], FactSource) or (_asks(one[1]) and one[1].can_update)]
+    able = [one for one in sources if _can_update(one[1])]
     if not able:
         raise TrainingError(
             "update.share is above 0, and no source can make an update: plain text has no answers, and no answer of "
             "the others can be edited (a number, a date, or a name that stands in the text). Add a source, or set it 0."
         )
-    unable = [one.name for _, one in sources if _asks(one) and not one.can_update]
+    unable = [one.name for _, one in sources if isinstance(one, JsonlSource) and not one.can_update]
     return able, [f"{name}: none of its answers can be edited, so no update is made of it" for name in unable]
 
 
-def _asks(source: Source) -> TypeGuard[JsonlSource]:
-    return isinstance(source, JsonlSource)
+def _can_update(source: Source) -> bool:
+    return isinstance(source, FactSource) or (isinstance(source, JsonlSource) and source.can_update)
 
 
 def _end_id(base: BaseModel) -> int:
@@ -251,13 +252,11 @@ def _require_same(found: FastWeightConfig, asked: FastWeightConfig, where: str) 
         )
 
 
-def _save(writer: TextWriter, folder: Path, base: BaseModel, settings: TrainSettings) -> None:
+def _save(
+    writer: TextWriter, folder: Path, base: BaseModel, settings: TrainSettings, answers: fastweight.AnswerSettings
+) -> None:
     network = writer.network
     if isinstance(network, FastWeightNetwork):
-        stage = settings.update
-        composition = {"alpha": stage.alpha, "beta": stage.beta, "lambda_max": stage.lambda_max, "tau": stage.tau}
-        keeps = settings.start is not None and stage.share == 0  # nothing was composed while it trained
-        answers = _answers_before(settings).model_copy(update={} if keeps else composition)
         fastweight.save(
             network,
             folder,
@@ -271,12 +270,19 @@ def _save(writer: TextWriter, folder: Path, base: BaseModel, settings: TrainSett
     save_trained(network, folder, base_model=base.name)
 
 
-def _answers_before(settings: TrainSettings) -> fastweight.AnswerSettings:
-    """How the network that this one goes on from was asked; not how sure it was, which is fitted to its weights."""
+def _answers(settings: TrainSettings) -> fastweight.AnswerSettings:
+    """How the network is to be asked: with the composition it trains with, all else as the network it goes on from.
+
+    Not how sure it was: that is fitted to its weights.
+    """
+    stage = settings.update
+    composition = {"alpha": stage.alpha, "beta": stage.beta, "lambda_max": stage.lambda_max, "tau": stage.tau}
+    fresh = fastweight.AnswerSettings()
     if settings.start is None:
-        return fastweight.AnswerSettings()
+        return fresh.model_copy(update=composition)
     before = fastweight.read_manifest(Path(settings.start).expanduser()).answers
-    return before.model_copy(update={"confidence": fastweight.AnswerSettings().confidence})
+    kept = before.model_copy(update={"confidence": fresh.confidence})
+    return kept.model_copy(update=composition) if stage.share > 0 else kept  # else nothing is composed
 
 
 # --- the card -------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Settings to parts."""
 
 import json
+import shutil
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -258,6 +259,18 @@ def test_a_run_that_goes_on_keeps_how_its_start_was_asked(small: Small, tmp_path
         assert (answers.router, answers.evidence_units, answers.relevance) == ("sentences", 3, 5.0)
         assert answers.confidence == (1.0, 0.0)
     assert [answers.alpha for answers in found] == [0.5, 1.0], "without an update stage nothing was composed"
+
+
+def test_a_network_is_saved_when_its_start_is_gone(small: Small, tmp_path: Path, tiny_llama: BaseModel) -> None:
+    """A run takes hours; the folder it began from may be tidied away meanwhile."""
+    (tmp_path / "first").mkdir()
+    (tmp_path / "second").mkdir()
+    build(tiny_llama, small()).save(tmp_path / "first")
+    built = build(tiny_llama, small(start=str(tmp_path / "first")))
+    shutil.rmtree(tmp_path / "first")
+
+    built.save(tmp_path / "second")
+    assert checkpoint.load(tmp_path / "second").config == built.writer.network.config  # type: ignore[union-attr]
 
 
 def test_the_card_states_the_licence_and_the_start_that_it_was_given(

@@ -80,7 +80,7 @@ class JsonlSource:
 
     @cached_property
     def can_update(self) -> bool:
-        """Whether any of its passages can be edited, as far as a few hundred tries tell."""
+        """Whether any of its passages can be edited, as far as one try on each of up to `_PROBED` tells."""
         return bool(self._editable)
 
     @cached_property
