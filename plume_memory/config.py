@@ -73,6 +73,13 @@ class MethodSettings(BaseModel):
         "surest is given, one alone only if it is surer than the joint one by this many nats a token "
         "(model/rivals.py). None: only the joint evidence answers. Never used in reproduction rows.",
     )
+    recency_margin: float | None = Field(
+        default=None,
+        ge=0,
+        description="With `alone_margin`: of the answers at most this many nats a token less sure than the surest, the "
+        "one that its evidence says latest, word for word, is given. None: the surest alone. Never used in "
+        "reproduction rows.",
+    )
     confidence: tuple[float, float] = Field(
         default=(1.0, 0.0),
         description="Slope and offset on the log-odds of `Answer.confidence` (Platt 1999), fitted for a network by "
@@ -103,6 +110,7 @@ _ADDED = {
     "global_windows": "sum",
     "relevance": None,
     "alone_margin": None,
+    "recency_margin": None,
     "confidence": (1.0, 0.0),
 }
 """Options that came later, with the value that changes nothing. It stays when a default changes."""

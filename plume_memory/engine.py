@@ -20,6 +20,7 @@ from plume_memory.config import MethodSettings
 from plume_memory.distill import DistillationParameterizer
 from plume_memory.errors import InvalidInput
 from plume_memory.evidence.activation import Activation
+from plume_memory.evidence.provenance import said_at
 from plume_memory.evidence.route import UnitIndex
 from plume_memory.evidence.segment import units_of
 from plume_memory.evidence.tokens import build_encoding, token_counter
@@ -420,6 +421,7 @@ class Engine:
 
     def contest(
         self,
+        asked: str,
         framed: Framed,
         global_adapter: LoraFactors | None,
         sides: Sequence[Sequence[ScoredUnit]],
@@ -428,6 +430,7 @@ class Engine:
         """What answers one question: a rival for each of its `sides`.
 
         Args:
+            asked: the question in it.
             framed: the conversation.
             global_adapter: ΔW_g; takes no part in a side without units.
             sides: what each rival takes its evidence from.
@@ -440,7 +443,13 @@ class Engine:
                 rivals.append(self.query(framed, global_adapter, evidence))
             else:
                 rivals.append(self.query(framed, None, None))
-        return Contest(tuple(rivals), self.settings.alone_margin or 0.0)
+        return self.contest_between(rivals, asked, sides)
+
+    def contest_between(self, rivals: Sequence[Query], asked: str, sides: Sequence[Sequence[ScoredUnit]]) -> Contest:
+        """Set rivals, one for each side, against each other by the settings."""
+        recency = self.settings.recency_margin
+        tells_when = None if recency is None else lambda rival, answer: said_at(answer, asked, sides[rival])
+        return Contest(tuple(rivals), self.settings.alone_margin or 0.0, tells_when, recency or 0.0)
 
     def decode_settings(
         self,

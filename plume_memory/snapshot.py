@@ -261,7 +261,7 @@ class Snapshot:
         sides = self._engine.sides(self._engine.activate(self._index, asked) if len(self._index) else [])
         # an empty memory, or one that does not bear on the question, needs no global adapter
         global_adapter = self.global_adapter if sides[0] else None
-        return asked, self._engine.contest(framed, global_adapter, sides, self._cache), sides
+        return asked, self._engine.contest(asked, framed, global_adapter, sides, self._cache), sides
 
     def _settings(
         self,

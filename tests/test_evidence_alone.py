@@ -87,6 +87,32 @@ def test_a_margin_that_none_reaches_leaves_the_answer_to_all_units_together(open
     assert len(found.evidence_units) == 3
 
 
+@pytest.mark.parametrize("streamed", [False, True])
+def test_of_answers_as_sure_the_one_told_last_is_given(
+    opened: Opened, streamed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the tiny model says stands in no text: here its answers say what the test says they do."""
+    asked: list[tuple[str, str, tuple[int, ...]]] = []
+
+    def told(answer: str, question: str, units: list[ScoredUnit]) -> int | None:
+        asked.append((answer, question, tuple(one.unit.version for one in units)))
+        return units[0].unit.version if len(units) == 1 else 0
+
+    monkeypatch.setattr("plume_memory.engine.said_at", told)
+    monkeypatch.setattr("plume_memory.model.rivals.Contest._said", lambda self, i, one: self.tells_when(i, one.text))
+    with opened(engine_of(recency_margin=50.0)) as memory:
+        latest = max(memory.route(ASKED[0], k=3), key=lambda one: one.unit.version)
+        if streamed:
+            *_, last = memory.stream(ASKED[0], max_new_tokens=4)
+            assert last.answer is not None
+            found = last.answer
+        else:
+            found = memory.ask(ASKED[0], max_new_tokens=4)
+    assert found.evidence_units == (latest,)
+    assert found.text in [answer for answer, question, versions in asked if versions == (latest.unit.version,)]
+    assert {question for _, question, _ in asked} == {ASKED[0]}
+
+
 def test_a_unit_without_company_has_no_rival(tmp_path: Path) -> None:
     engine = engine_of()
     with ParametricMemory.open("one", url=f"sqlite:///{tmp_path / 'log.db'}", engine=engine) as memory:
@@ -99,7 +125,8 @@ def test_a_unit_without_company_has_no_rival(tmp_path: Path) -> None:
 
 def test_the_margin_parts_fingerprints_and_none_keeps_those_of_before() -> None:
     assert engine_of(alone_margin=0.2).fingerprint != engine_of(alone_margin=None).fingerprint
-    assert "alone_margin" not in MethodSettings().canonical()
+    assert engine_of(recency_margin=0.2).fingerprint != engine_of().fingerprint
+    assert not {"alone_margin", "recency_margin"} & set(MethodSettings().canonical())
 
 
 def test_what_a_sentence_became_is_not_stored(opened: Opened, tmp_path: Path) -> None:

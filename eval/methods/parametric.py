@@ -194,9 +194,8 @@ class PreparedPlume:
         """A rival for each evidence that may answer."""
         if self.method.streams == "global only":
             sides = sides[:1]
-        return Contest(
-            tuple(self.query(question, side) for side in sides), self.method.engine.settings.alone_margin or 0.0
-        )
+        rivals = [self.query(question, side) for side in sides]
+        return self.method.engine.contest_between(rivals, question.question, sides)
 
     def query(self, question: MuseQuestion, units: Sequence[ScoredUnit]) -> Query:
         """The rows of one question by one evidence."""

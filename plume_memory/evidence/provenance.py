@@ -1,6 +1,7 @@
-"""Which of the activated units an answer is from. Knows no model: the words tell."""
+"""Which of the activated units an answer is from, and when it was said. Knows no model: the words tell."""
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 from plume_memory.evidence.likeness import FUNCTION_WORDS
 from plume_memory.evidence.route import terms_of
@@ -26,3 +27,22 @@ def source_of(answer: str, question: str, units: Sequence[ScoredUnit]) -> Scored
         return sum(place for term, place in places.items() if term in terms)
 
     return max(units, key=held, default=None)
+
+
+def said_at(answer: str, question: str, units: Sequence[ScoredUnit]) -> int | None:
+    """Return the latest version in which some units say what a whole answer says, None where none does.
+
+    A statement ends with what was asked for, so its last terms up to one of the question or a function word are the
+    value: "The depth of the borehole is | 803 metres." A unit says it that holds them in this order, side by side.
+
+    Args:
+        answer: what was said, to its end.
+        question: what was asked.
+        units: what it was answered from.
+    """
+    known = set(terms_of(question)) | FUNCTION_WORDS
+    value = list(takewhile(lambda term: term not in known, reversed(terms_of(answer))))[::-1]
+    if not value:
+        return None
+    wanted = f" {' '.join(value)} "
+    return max((one.unit.version for one in units if wanted in f" {' '.join(terms_of(one.unit.text))} "), default=None)

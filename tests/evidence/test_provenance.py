@@ -2,7 +2,7 @@
 
 import pytest
 
-from plume_memory.evidence.provenance import source_of
+from plume_memory.evidence.provenance import said_at, source_of
 from plume_memory.records import ScoredUnit, Unit
 
 TEXTS = ("Alice lives in Bern.", "Alice works in Geneva.", "My name is Juno Abara.")
@@ -25,3 +25,33 @@ def test_it_is_the_one_that_holds_what_the_answer_adds(question: str, answer: st
 
 def test_an_answer_from_no_memory_has_no_source() -> None:
     assert source_of("Paris.", "What is the capital of France?", []) is None
+
+
+TOLD = (
+    "The borehole has reached 412 metres.",
+    "The drill team had its best fortnight.",
+    "A good week brought the bit to 803 metres.",
+    "After a repair it went on, at 803 metres still.",
+)
+DRILLED = [ScoredUnit(Unit(i, i + 1, 0, len(text), text), 0.5, True) for i, text in enumerate(TOLD)]
+
+
+@pytest.mark.parametrize(
+    ("answer", "version"),
+    [
+        ("The depth of the borehole is 412 metres.", 1),
+        ("The depth of the borehole is 803 metres.", 4),  # said twice: when it was said last
+        ("803 metres", 4),
+        ("The depth of the borehole is 530 metres.", None),  # nobody says it
+        ("The depth of the borehole is metres 412.", None),  # nor in this order
+        ("How deep the borehole is.", None),  # the question's own words
+        ("", None),
+    ],
+)
+def test_what_is_said_last_counts_from_its_latest_telling(answer: str, version: int | None) -> None:
+    assert said_at(answer, "How deep is the borehole?", DRILLED) == version
+
+
+def test_only_the_units_of_an_answer_tell_when() -> None:
+    assert said_at("The depth is 803 metres.", "How deep is the borehole?", DRILLED[:3]) == 3
+    assert said_at("The depth is 803 metres.", "How deep is the borehole?", DRILLED[:2]) is None

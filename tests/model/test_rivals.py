@@ -49,6 +49,31 @@ def test_what_says_nothing_never_wins_over_what_says_something() -> None:
     assert contest.winner([ended, ended, ended]) == 0
 
 
+@pytest.mark.parametrize(
+    ("versions", "winner"),
+    [
+        ((1, 1, 2), 2),  # told later, and sure enough
+        ((2, 1, 2), 0),  # not later
+        ((1, 2, 2), 1),  # of one version the earlier rival
+        ((1, 2, 3), 2),
+        ((None, 1, 2), 0),  # the surest is said by nobody: there is nothing to replace
+        ((1, None, None), 0),
+    ],
+)
+def test_of_sure_answers_the_one_told_last_wins(versions: tuple[int | None, ...], winner: int) -> None:
+    answers = [said(-0.2), said(-0.35), said(-0.4)]
+    contest = Contest((QUERY,) * 3, 0.0, lambda rival, _: versions[rival], 0.2)
+    assert contest.winner(answers) == winner
+    assert Contest((QUERY,) * 3, 0.0, lambda rival, _: versions[rival], 0.1).winner(answers) == 0  # none is sure enough
+    assert Contest((QUERY,) * 3, 0.0).winner(answers) == 0
+
+
+def test_an_answer_that_was_cut_says_nothing_yet() -> None:
+    answers = [said(-0.2), said(-0.2, reason="length")]
+    assert Contest((QUERY,) * 2, 0.0, lambda rival, _: rival, 0.2).winner(answers) == 0
+    assert Contest((QUERY,) * 2, 0.0, lambda rival, _: rival, 0.2).winner(answers[::-1]) == 0
+
+
 def contests(base: BaseModel) -> list[Contest]:
     """One of three rivals, one of a single query, one of two."""
     adapters = [random_factors(base.model, rank=4, seed=seed) for seed in range(4)]

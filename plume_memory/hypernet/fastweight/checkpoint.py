@@ -40,6 +40,7 @@ class AnswerSettings(BaseModel):
     global_windows: Literal["sum", "mean"] = "sum"
     relevance: float | None = None
     alone_margin: float | None = Field(default=None, ge=0)
+    recency_margin: float | None = Field(default=None, ge=0)
     confidence: tuple[float, float] = (1.0, 0.0)
 
     @model_validator(mode="before")
