@@ -13,8 +13,8 @@ from eval.specs import Item, MethodSpec
 
 QUESTIONS: tuple[tuple[str, str, str], ...] = (
     ("network: the right sentence written, or read", "d2l oracle", "evidence in prompt"),
-    ("units: two short ones, ranked by likelihood, evidence stream alone", "memory only, tuned", "memory only"),
-    ("units: the same, both streams, evidence leads", "plume, tuned", "evidence leads"),
+    ("units: sentences of the whole history, and rivals, evidence stream alone", "memory only, tuned", "memory only"),
+    ("units: the same, both streams, against evidence that leads", "plume, tuned", "evidence leads"),
     ("router: a perfect one, evidence stream alone", "gold evidence, memory only", "memory only"),
     ("router: a perfect one, both streams", "gold evidence", "plume"),
     (

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from plume_memory.errors import TrainingError
 from plume_memory.training.facts import FAMILIES, FactSource
-from plume_memory.training.facts.draw import draw_facts
+from plume_memory.training.facts.draw import Fact, draw_facts
 from plume_memory.training.facts.names import SUBJECTS
 from plume_memory.training.facts.relation import SELF, Relation
+from plume_memory.training.facts.replies import value_reply
 from plume_memory.training.facts.values import VALUES, opens_sentence
 from plume_memory.training.samples import Sample
 
@@ -76,7 +77,7 @@ def test_names_of_subjects_are_many(kind):
 
 def test_some_statements_of_most_families_give_the_value_before_the_subject():
     for family, relations in FAMILIES.items():
-        if family != "self":
+        if any(relation.subject != SELF for relation in relations):
             before = [s for r in relations for s in r.statements if s.index("{v}") < s.index("{s}")]
             assert before, family
 
@@ -181,6 +182,37 @@ def test_a_relation_that_is_filled_in_has_the_article_of_its_value():
     job = next(relation for relation in FAMILIES["people"] if relation.label == "occupation")
     assert job.fill("{s} is {a} {v}.", "Ada", "optician") == "Ada is an optician."
     assert job.fill("{A} {v} is {s}.", "Ada", "one-eyed cat") == "A one-eyed cat is Ada."
+
+
+OWN = [relation for relation in RELATIONS if relation.subject == SELF]
+
+
+@pytest.mark.parametrize("relation", OWN, ids=named)
+def test_what_a_user_said_of_themselves_is_told_back_to_them(relation):
+    value = VALUES[relation.value](random.Random(1))
+    for question in relation.questions:
+        reply = value_reply(question, Fact(relation, "", value))
+        assert reply.endswith(f" {value}."), reply
+        words = reply.removesuffix(f" {value}.").lower().split()
+        assert not {"i", "i'm", "my", "me", "we", "our", "us", "am"} & set(words), reply
+
+
+@pytest.mark.parametrize(
+    ("label", "question", "value", "reply"),
+    [
+        ("home town", "Where do I live?", "Porto", "You live in Porto."),
+        ("home town", "Where is my home?", "Porto", "Your home town is Porto."),
+        ("dislike", "What do I hate?", "cilantro", "You hate cilantro."),
+        ("languages", "Which languages do I speak?", "Danish and Urdu", "The languages you speak are Danish and Urdu."),
+        ("occupation", "What am I by trade?", "optician", "By trade you are an optician."),
+        ("birthday", "On which day was I born?", "3 May", "You were born on 3 May."),
+        ("way with tea", "How do I take my tea?", "without milk", "You take your tea without milk."),
+        ("dog's name", "What is my dog's name?", "Kiwi", "Your dog's name is Kiwi."),
+    ],
+)
+def test_the_reply_takes_the_words_of_the_question(label, question, value, reply):
+    relation = next(relation for relation in OWN if relation.label == label)
+    assert value_reply(question, Fact(relation, "", value)) == reply
 
 
 def test_a_wrong_family_or_number_is_refused_with_what_there_is():

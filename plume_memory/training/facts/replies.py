@@ -15,14 +15,13 @@ def value_reply(question: str, fact: Fact) -> str:
     """State the fact so that its value comes last."""
     relation = fact.relation
     if relation.subject == SELF:
-        return f"Your {relation.label} is {fact.value}."  # the phrasings are the user's: "I live in …"
-    named = f"The {relation.label} of {fact.subject} is {fact.value}."
-    told = [
-        relation.fill(phrasing, fact.subject, fact.value)
-        for phrasing in relation.statements
-        if phrasing.endswith("{v}.") and phrasing.index("{s}") < phrasing.index("{v}")
-    ]
-    return _nearest(question, [named, *told], fact.value)
+        named = f"Your {relation.label} is {fact.value}."
+        phrasings, asked = [addressed(phrasing) for phrasing in relation.statements], addressed(question)
+    else:
+        named = f"The {relation.label} of {fact.subject} is {fact.value}."
+        phrasings, asked = [own for own in relation.statements if own.find("{s}") < own.find("{v}")], question
+    told = [relation.fill(own, fact.subject, fact.value) for own in phrasings if own.endswith("{v}.")]
+    return _nearest(asked, [named, *told], fact.value)
 
 
 def subject_reply(question: str, fact: Fact) -> str | None:
@@ -33,6 +32,30 @@ def subject_reply(question: str, fact: Fact) -> str | None:
         if phrasing.endswith("{s}.") and phrasing.find("{v}") >= 0
     ]
     return _nearest(question, told, fact.subject) if told else as_statement(question, fact.subject)
+
+
+def addressed(phrasing: str) -> str:
+    """Say to the user what the user says of themselves: "I live in {v}." becomes "You live in {v}."."""
+    turned = _FIRST_PERSON.sub(lambda found: _TO_THE_USER[found[0].lower()], phrasing)
+    return turned[0].upper() + turned[1:]
+
+
+_TO_THE_USER = {
+    "i am": "you are",
+    "i'm": "you are",
+    "am i": "are you",
+    "i was": "you were",
+    "was i": "were you",
+    "i": "you",
+    "we": "you",
+    "me": "you",
+    "us": "you",
+    "my": "your",
+    "our": "your",
+    "mine": "yours",
+    "myself": "yourself",
+}
+_FIRST_PERSON = re.compile(rf"\b(?:{'|'.join(sorted(_TO_THE_USER, key=len, reverse=True))})\b", re.IGNORECASE)
 
 
 def _nearest(question: str, told: Iterable[str], answer: str) -> str:

@@ -124,6 +124,11 @@ def _dish(chance: random.Random) -> str:
     return f"{chance.choice(words.FOODS)} with {chance.choice(words.SIDES)}"
 
 
+def _languages(chance: random.Random) -> str:
+    first, second = chance.sample(words.LANGUAGES, 2)
+    return f"{first} and {second}" if chance.random() < 0.7 else first
+
+
 def _paired(firsts: tuple[str, ...], seconds: tuple[str, ...], share: float) -> Draw:
     def draw(chance: random.Random) -> str:
         first = f"{chance.choice(firsts)} " if chance.random() < share else ""
@@ -188,7 +193,15 @@ VALUES: dict[str, Draw] = {
     "room": names.room,
     "pet name": _one_of(words.PET_NAMES),
     "language": _one_of(words.LANGUAGES),
+    "languages": _languages,
     "tool": _one_of(words.TOOLS),
+    "city": _one_of(words.CITIES),
+    "first name": names.first_name,
+    "numeral": _one_of(("two", "three", "four", "five", "six", "seven")),
+    "size": lambda chance: str(chance.randint(35, 48)),
+    "car": _paired(words.COLOURS, words.CARS, 1.0),
+    "manner": _one_of(words.MANNERS),
+    "ingredient": _one_of(words.INGREDIENTS),
     "colour": _colour,
     "dish": _dish,
     "drink": _one_of(words.DRINKS),
@@ -209,7 +222,7 @@ _SMALL_LETTERS = frozenset(
     names.listed(
         """
     passphrase device colour dish drink instrument animal job material goods hobby allergen flower field reason
-    handle email
+    handle email car manner ingredient numeral
     """
     )
 )

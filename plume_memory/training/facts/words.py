@@ -163,3 +163,39 @@ REASONS = listed(
     """,
     separator=",",
 )
+CITIES = listed(
+    """
+    Aarhus, Accra, Adelaide, Alicante, Antwerp, Athens, Auckland, Baku, Bangalore, Barcelona, Basel, Belfast, Bergen,
+    Berlin, Bern, Bilbao, Bologna, Bordeaux, Boston, Bremen, Brno, Bruges, Bucharest, Budapest, Cairo, Calgary, Cape
+    Town, Cardiff, Chicago, Cologne, Copenhagen, Cork, Dakar, Delft, Denver, Dresden, Dublin, Edinburgh, Florence,
+    Galway, Gdansk, Geneva, Genoa, Glasgow, Graz, Hamburg, Hanoi, Helsinki, Houston, Istanbul, Jakarta, Kampala,
+    Krakow, Kyoto, Lagos, Leipzig, Lille, Lima, Lisbon, Liverpool, Lyon, Madrid, Malaga, Malmo, Manila, Marseille,
+    Melbourne, Milan, Montreal, Munich, Nairobi, Nantes, Naples, Osaka, Oslo, Oxford, Palermo, Perth, Prague, Quito,
+    Riga, Rome, Rotterdam, Salzburg, Santiago, Seattle, Seoul, Seville, Sheffield, Sofia, Stockholm, Tallinn, Tampere,
+    Tbilisi, Toronto, Trieste, Turin, Utrecht, Valencia, Vienna, Vilnius, Warsaw, York, Zagreb, Zurich
+    """,
+    separator=",",
+)
+INGREDIENTS = listed(
+    """
+    anchovies, aubergines, beetroot, blue cheese, broccoli, brussels sprouts, cabbage, celery, chillies, coconut,
+    coriander, cucumber, fennel, garlic, ginger, goat cheese, grapefruit, kale, lentils, liquorice, liver, marzipan,
+    mushrooms, mustard, okra, olives, onions, oysters, peas, pickles, pineapple, radishes, raisins, rhubarb, sardines,
+    seaweed, spinach, tofu, tripe, turnips
+    """,
+    separator=",",
+)
+MANNERS = listed(
+    """
+    black, very strong, weak, iced, with honey, with lemon, with milk, with oat milk, with one sugar, with two sugars,
+    with ginger, with mint, without milk, without anything
+    """,
+    separator=",",
+)
+CARS = listed(
+    """
+    Audi, Citroen, Dacia, Ford, Honda, Hyundai, Jeep, Kia, Lancia, Mazda, Mini, Nissan, Opel, Peugeot, Renault, Saab,
+    Seat, Skoda, Subaru, Suzuki, Tesla, Toyota, Volkswagen, Volvo
+    """,
+    separator=",",
+)
