@@ -20,7 +20,7 @@ from pathlib import Path
 from eval.datasets.muse import load
 from plume_memory.engine import Engine
 from plume_memory.evidence.relevance import gain_of, share_needed
-from plume_memory.evidence.route import UnitIndex, terms_of
+from plume_memory.evidence.route import UnitIndex
 from plume_memory.model.likelihood import question_log_probs
 from plume_memory.records import Transition, join_units
 from plume_memory.training.facts import FactSource
@@ -81,7 +81,7 @@ def gain(engine: Engine, index: UnitIndex, question: str) -> float:
     """How much likelier the evidence makes the question."""
     evidence = join_units([one.unit for one in engine.activate(index, question)])
     found = gain_of(*question_log_probs(engine.base, ["", evidence], question))
-    return found / share_needed(question, evidence, terms_of)
+    return found / share_needed(question, evidence)
 
 
 def main() -> None:

@@ -8,7 +8,8 @@ import torch
 
 from plume_memory import Engine, MethodSettings
 from plume_memory.errors import InvalidInput
-from plume_memory.evidence.route import SHORTLIST, UnitIndex, terms_of
+from plume_memory.evidence.route import SHORTLIST, UnitIndex
+from plume_memory.evidence.terms import terms_of
 from plume_memory.model.base import BaseModel
 from plume_memory.model.likelihood import question_likelihoods
 from plume_memory.model.prefix import KVPrefix, compile_prefix

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from plume_memory.config import MethodSettings
 from plume_memory.evidence.relevance import gain_of, share_needed
-from plume_memory.evidence.route import Likelihoods, UnitIndex, terms_of
+from plume_memory.evidence.route import Likelihoods, UnitIndex
 from plume_memory.records import ScoredUnit, join_units
 
 QuestionLogProbs = Callable[[Sequence[str], str], Sequence[Sequence[float]]]
@@ -70,4 +70,4 @@ class Activation:
             return True
         evidence = join_units([one.unit for one in chosen])
         nothing, behind = self.log_probs(["", evidence], question)
-        return gain_of(nothing, behind) >= self.settings.relevance * share_needed(question, evidence, terms_of)
+        return gain_of(nothing, behind) >= self.settings.relevance * share_needed(question, evidence)

@@ -27,15 +27,13 @@ missed:
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from plume_memory.evidence.terms import FUNCTION_WORDS, terms_of
 from plume_memory.records import Unit
-
-TermsOf = Callable[[str], Iterable[str]]
-"""Text -> its terms."""
 
 RETOLD = 0.1
 """Least share of two units' terms, by weight, that both have, if the later one retells the earlier."""
@@ -46,19 +44,11 @@ PARALLEL = 0.22
 REACH_NATS = 0.3
 """How much less likely a retelling may make the question than what it retells, in nats a token."""
 
-_FUNCTION_WORD_LIST = """
-    a an and are as at be been by can could did do does for from had has have he her him his how i in is it its many
-    me much my of on or she that the their them they this to was we were what when where which who whom whose why
-    will with would you your
-"""
-FUNCTION_WORDS = frozenset(_FUNCTION_WORD_LIST.split())
-"""Terms of a question that name nothing it could be about: a retelling may lack them."""
-
 
 class Likeness:
     """How much some units, in temporal order, say the same, and what of the question they hold."""
 
-    def __init__(self, units: Sequence[Unit], question: str, terms_of: TermsOf) -> None:
+    def __init__(self, units: Sequence[Unit], question: str) -> None:
         """Take units in temporal order, and the question they are to answer."""
         asked = set(terms_of(question)) - FUNCTION_WORDS
         self._units = units

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from itertools import takewhile
 
-from plume_memory.evidence.likeness import FUNCTION_WORDS
-from plume_memory.evidence.route import terms_of
+from plume_memory.evidence.terms import FUNCTION_WORDS, terms_of
 from plume_memory.records import ScoredUnit
 
 

@@ -21,7 +21,7 @@ likeliest of four, told own from general no better; nor did content words alone.
 
 from collections.abc import Sequence
 
-from plume_memory.evidence.likeness import FUNCTION_WORDS, TermsOf
+from plume_memory.evidence.terms import FUNCTION_WORDS, terms_of
 
 NAMED = 0.5
 """Share of the threshold that is enough where the question and the evidence name the same."""
@@ -43,7 +43,7 @@ def gain_of(nothing: Sequence[float], behind: Sequence[float]) -> float:
     return sum(max(0.0, b - n) for n, b in zip(nothing, behind, strict=True))
 
 
-def share_needed(question: str, evidence: str, terms_of: TermsOf) -> float:
+def share_needed(question: str, evidence: str) -> float:
     """Return the share of the threshold that the gain must reach: `NAMED` or 1."""
     asked, told = set(terms_of(question)), set(terms_of(evidence))
     if (asked & told) - FUNCTION_WORDS:

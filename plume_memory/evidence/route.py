@@ -56,18 +56,17 @@ is no evidence (likeness.py).
 """
 
 import math
-import re
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from itertools import count
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from plume_memory.errors import InvalidInput
+from plume_memory.evidence.inverted import Block, Vocabulary, merged
 from plume_memory.evidence.likeness import Likeness
+from plume_memory.evidence.terms import terms_of
 from plume_memory.records import ScoredUnit, Unit
 
 K1 = 1.5
@@ -90,14 +89,6 @@ Likelihoods = Callable[[Sequence[str]], Sequence[float]]
 
 Idf = Callable[[int, int], float]
 """(number of units N, number n of them that contain the term) -> weight of the term."""
-
-
-_TERM = re.compile(r"[a-z0-9]+")
-
-
-def terms_of(text: str) -> list[str]:
-    """Return the terms of a text in order, repeated as they occur."""
-    return _TERM.findall(text.lower())
 
 
 def idf(units: int, containing: int) -> float:
@@ -125,8 +116,8 @@ class UnitIndex:
 
     def __init__(self, units: Sequence[Unit] = (), *, weigh: Idf = idf) -> None:
         self._weigh = weigh
-        self._vocabulary = _Vocabulary()
-        self._blocks: tuple[_Block, ...] = ()
+        self._vocabulary = Vocabulary()
+        self._blocks: tuple[Block, ...] = ()
         self._starts: tuple[int, ...] = ()
         if units:
             self._take(self.extended(units))
@@ -154,9 +145,9 @@ class UnitIndex:
                 raise InvalidInput(f"The next unit must have position {expected}, got {unit.position}.")
         blocks = list(self._blocks)
         if new_units:
-            block = _Block.of(new_units, self._vocabulary)
+            block = Block.of(new_units, self._vocabulary)
             while blocks and len(blocks[-1].units) <= len(block.units):
-                block = _merged(blocks.pop(), block)
+                block = merged(blocks.pop(), block)
             blocks.append(block)
         index = UnitIndex(weigh=self._weigh)
         index._vocabulary = self._vocabulary
@@ -264,7 +255,7 @@ class UnitIndex:
         return self._ranked(read, [*order.first.tolist(), *replaced][:k], order.candidates, k)
 
     def _order_of_retellings(self, query: str, read: "_Read") -> "_Order":
-        likeness = Likeness([self[int(i)] for i in read.shortlist], query, terms_of)
+        likeness = Likeness([self[int(i)] for i in read.shortlist], query)
         newest = likeness.retellings(read.log_p)
         falling = _falling(read.r, np.arange(len(read.r))).tolist()
         about = likeness.about(newest[i] for i in falling)
@@ -333,77 +324,3 @@ def _activation_order(scores: NDArray[np.float64], *, margin: float, k: int) -> 
 def _falling(scores: NDArray[np.float64], positions: NDArray[np.int64]) -> NDArray[np.int64]:
     """Sort positions by falling score, the later first when equal."""
     return positions[np.lexsort((-positions, -scores[positions]))]
-
-
-class _Vocabulary:
-    """Numbers for terms; shared by every index of one lineage, only ever added to.
-
-    A number means nothing without postings, so an index is not changed by terms that a later one brought.
-    `setdefault` is atomic: two threads that extend at once cannot give one number to two terms.
-    """
-
-    __slots__ = ("_next", "ids")
-
-    def __init__(self) -> None:
-        self.ids: dict[str, int] = {}
-        self._next = count()
-
-    def id_of(self, term: str) -> int:
-        """Return the term's number, a new one if it has none."""
-        known = self.ids.get(term)
-        return self.ids.setdefault(term, next(self._next)) if known is None else known
-
-
-class _Postings(NamedTuple):
-    """Where one term occurs in a block."""
-
-    units: NDArray[np.int32]
-    """Offsets in the block, ascending."""
-    counts: NDArray[np.int32]
-
-
-class _Block(NamedTuple):
-    """The inverted file of consecutive units; every array is parallel, sorted by term, then unit."""
-
-    units: tuple[Unit, ...]
-    terms: NDArray[np.int32]
-    at: NDArray[np.int32]
-    counts: NDArray[np.int32]
-
-    @classmethod
-    def of(cls, units: Sequence[Unit], vocabulary: _Vocabulary) -> "_Block":
-        terms: list[int] = []
-        at: list[int] = []
-        counts: list[int] = []
-        for offset, unit in enumerate(units):
-            for term, times in Counter(terms_of(unit.text)).items():
-                terms.append(vocabulary.id_of(term))
-                at.append(offset)
-                counts.append(times)
-        return cls(tuple(units), *_sorted(terms, at, counts))
-
-    def postings(self, term_id: int) -> _Postings:
-        # Keys of the array's own type: searchsorted would copy the whole array to a wider one.
-        first, last = np.searchsorted(self.terms, np.array([term_id, term_id + 1], dtype=np.int32))
-        return _Postings(self.at[first:last], self.counts[first:last])
-
-
-def _merged(earlier: _Block, later: _Block) -> _Block:
-    return _Block(
-        earlier.units + later.units,
-        *_sorted(
-            np.concatenate([earlier.terms, later.terms]),
-            np.concatenate([earlier.at, later.at + np.int32(len(earlier.units))]),
-            np.concatenate([earlier.counts, later.counts]),
-        ),
-    )
-
-
-_Ints = NDArray[np.int32]
-
-
-def _sorted(*columns: list[int] | _Ints) -> tuple[_Ints, ...]:
-    """Sort (terms, offsets, counts) by term; stable, so the units of a term stay ascending."""
-    arrays = [np.asarray(column, dtype=np.int32) for column in columns]
-    order = np.argsort(arrays[0], kind="stable")
-    return tuple(array[order] for array in arrays)

@@ -3,7 +3,6 @@
 import pytest
 
 from plume_memory.evidence.relevance import NAMED, gain_of, share_needed
-from plume_memory.evidence.route import terms_of
 
 
 def test_what_some_tokens_lose_does_not_hide_what_others_gain() -> None:
@@ -21,4 +20,4 @@ def test_what_some_tokens_lose_does_not_hide_what_others_gain() -> None:
     ],
 )
 def test_half_is_enough_where_both_name_the_same(question: str, told: str, needed: float) -> None:
-    assert share_needed(question, told, terms_of) == needed
+    assert share_needed(question, told) == needed

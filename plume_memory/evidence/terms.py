@@ -1,0 +1,18 @@
+"""What a text's words are to everything that compares texts by them: METHOD's `[a-z0-9]+` of the lowercased text."""
+
+import re
+
+_FUNCTION_WORD_LIST = """
+    a an and are as at be been by can could did do does for from had has have he her him his how i in is it its many
+    me much my of on or she that the their them they this to was we were what when where which who whom whose why
+    will with would you your
+"""
+FUNCTION_WORDS = frozenset(_FUNCTION_WORD_LIST.split())
+"""Terms of a question that name nothing it could be about: a retelling may lack them."""
+
+_TERM = re.compile(r"[a-z0-9]+")
+
+
+def terms_of(text: str) -> list[str]:
+    """Return the terms of a text in order, repeated as they occur."""
+    return _TERM.findall(text.lower())
