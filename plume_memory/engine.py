@@ -9,12 +9,10 @@ name the text they came from; it knows nothing of databases.
 
 import hashlib
 import json
-import threading
-from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from plume_memory.config import MethodSettings
 from plume_memory.distill import DistillationParameterizer
@@ -38,15 +36,11 @@ from plume_memory.model.prefix import KVPrefix, compile_prefix
 from plume_memory.model.prompt import Framed
 from plume_memory.model.rivals import Contest
 from plume_memory.model.streams import Row
+from plume_memory.recent import Recent
 from plume_memory.records import History, ScoredUnit, Transition, Unit, join_transitions, join_units
 
 Progress = Callable[[str, int, int], None]
 """Called with (what is being done, steps done, steps in all)."""
-
-Stored = TypeVar("Stored", LoraFactors, KVPrefix)
-
-RECENT = 64
-"""Adapters and prefixes kept in this process, beside the artifacts."""
 
 _JOINED = "joined:"
 """Marks what several units together, or one sentence, became: kept in this process only (`Engine.evidence`)."""
@@ -118,10 +112,7 @@ class Engine:
         self.parameterizer = parameterizer
         self.decoder = FusedDecoder(base)
         self._activation = Activation(self.settings, partial(question_log_probs, base))
-        self._recent: OrderedDict[str, LoraFactors | KVPrefix] = OrderedDict()
-        self._making: dict[str, threading.Lock] = {}
-        self._recent_lock = threading.Lock()
-        self._releases: Counter[str] = Counter()
+        self._recent = Recent()
 
     @classmethod
     def load(
@@ -260,7 +251,7 @@ class Engine:
         def read() -> LoraFactors:
             return self._factors_of(cache.fetch(key, "factors", lambda: self._factor_bytes(text)))
 
-        return self._remember(cache, key, read)
+        return self._recent.fetch(cache, key, read)
 
     def evidence(self, units: Unit | Sequence[Unit], framed: Framed, cache: Cache) -> LoraFactors | KVPrefix:
         """The evidence stream's adapter, H(m*) with the bias block, or its compiled prefix.
@@ -301,11 +292,8 @@ class Engine:
         for text in texts:
             for key in (self.factors_key(text), self._prefix_key(plain.evidence_ids(text))):
                 cache.discard(key)
-                with self._recent_lock:
-                    self._recent.pop(f"{cache.place}#{key}", None)
-        with self._recent_lock:
-            for key in [key for key in self._recent if key.startswith(f"{cache.place}#{_JOINED}")]:
-                del self._recent[key]
+                self._recent.discard(cache.place, key)
+        self._recent.discard_all(cache.place, _JOINED)
         return len(texts)
 
     def release(self, place: str) -> None:
@@ -313,11 +301,8 @@ class Engine:
 
         What is being derived meanwhile is given to who asked for it, and not kept.
         """
-        with self._recent_lock:
-            self._releases[place] += 1
-            for key in [key for key in self._recent if key.startswith(f"{place}#")]:
-                del self._recent[key]
-            self.__dict__.pop("_count_joined", None)  # its memory holds texts; the next count begins another
+        self._recent.release(place)
+        self.__dict__.pop("_count_joined", None)  # its memory holds texts; the next count begins another
 
     def _written(self, units: Sequence[Unit], cache: Cache) -> LoraFactors:
         """H of units without the bias block."""
@@ -330,7 +315,7 @@ class Engine:
             return weighted_sum([(1 / len(ordered), self.factors(unit.text, cache)) for unit in ordered])
         text = join_units(units)
         key = _JOINED + self.factors_key(text)
-        return self._remember(cache, key, lambda: self._factors_of(self._factor_bytes(text)))
+        return self._recent.fetch(cache, key, lambda: self._factors_of(self._factor_bytes(text)))
 
     def _factor_bytes(self, text: str) -> bytes:
         assert self.parameterizer is not None, "callers ask for factors only with a parameterizer"
@@ -348,8 +333,8 @@ class Engine:
             return compile_prefix(self.base, ids).to_bytes()
 
         if joined:
-            return self._remember(cache, _JOINED + key, lambda: KVPrefix.from_bytes(build()))
-        return self._remember(cache, key, lambda: KVPrefix.from_bytes(cache.fetch(key, "a prefix", build)))
+            return self._recent.fetch(cache, _JOINED + key, lambda: KVPrefix.from_bytes(build()))
+        return self._recent.fetch(cache, key, lambda: KVPrefix.from_bytes(cache.fetch(key, "a prefix", build)))
 
     def _prefix_key(self, ids: list[int]) -> str:
         return self._key("kv-1", str(self.base.dtype), self.base.device.type, ids)
@@ -362,36 +347,6 @@ class Engine:
 
     def _key(self, kind: str, *parts: object) -> str:
         return hashlib.sha256(json.dumps([kind, self.base.fingerprint, *parts]).encode()).hexdigest()
-
-    def _remember(self, cache: Cache, key: str, make: Callable[[], Stored]) -> Stored:
-        """A small in-process cache in front of the artifacts: reading the same bytes again costs more.
-
-        Per place: a memory elsewhere must keep its own artifact, or its next process derives it anew.
-        """
-        key = f"{cache.place}#{key}"
-        with self._recent_lock:
-            if key in self._recent:
-                self._recent.move_to_end(key)
-                return self._recent[key]  # type: ignore[return-value]
-            making = self._making.setdefault(key, threading.Lock())
-            releases = self._releases[cache.place]
-        with making:  # a second thread waits for the first instead of deriving the same text again
-            with self._recent_lock:
-                if key in self._recent:
-                    return self._recent[key]  # type: ignore[return-value]
-            try:
-                made = make()
-            finally:
-                with self._recent_lock:
-                    self._making.pop(key, None)
-            current = cache.is_current()
-            with self._recent_lock:
-                # else its text may be one that was erased, before or meanwhile
-                if current and releases == self._releases[cache.place]:
-                    self._recent[key] = made
-                    while len(self._recent) > RECENT:
-                        self._recent.popitem(last=False)
-            return made
 
     # --- question → units → decode --------------------------------------------------------------
 

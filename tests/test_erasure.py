@@ -193,7 +193,7 @@ def test_what_was_being_derived_when_a_place_was_released_is_given_out_and_not_r
             engine.release(cache.place)
             return made
 
-        assert engine._remember(cache, "key", read) is made
+        assert engine._recent.fetch(cache, "key", read) is made
         assert not engine._recent
-        assert engine._remember(cache, "key", lambda: made) is made
-        assert list(engine._recent) == [f"{cache.place}#key"]
+        assert engine._recent.fetch(cache, "key", lambda: made) is made
+        assert list(engine._recent._made) == [f"{cache.place}#key"]

@@ -1,0 +1,85 @@
+"""What a process keeps of what it derived: bounded, by place, made once, and nothing of what was erased."""
+
+import threading
+from dataclasses import dataclass
+
+import pytest
+
+from plume_memory.recent import KEPT, Recent
+
+
+@dataclass
+class Owner:
+    place: str = "here"
+    current: bool = True
+
+    def is_current(self) -> bool:
+        return self.current
+
+
+def refuse() -> str:
+    raise AssertionError("must not be made again")
+
+
+def test_what_was_made_is_given_again_in_its_place_alone() -> None:
+    recent = Recent()
+    assert recent.fetch(Owner(), "a", lambda: "one") == "one"
+    assert recent.fetch(Owner(), "a", refuse) == "one"
+    assert recent.fetch(Owner("there"), "a", lambda: "two") == "two"
+    recent.discard("here", "a")
+    assert recent.fetch(Owner(), "a", lambda: "three") == "three"
+    assert recent.fetch(Owner("there"), "a", refuse) == "two"
+
+
+def test_the_least_lately_used_goes_first() -> None:
+    recent = Recent()
+    for number in range(KEPT):
+        recent.fetch(Owner(), str(number), lambda number=number: number)  # type: ignore[misc]
+    assert recent.fetch(Owner(), "0", lambda: -1) == 0
+    recent.fetch(Owner(), "one more", lambda: 7)
+    assert len(recent) == KEPT
+    assert recent.fetch(Owner(), "0", lambda: -1) == 0
+    assert recent.fetch(Owner(), "1", lambda: -1) == -1
+
+
+def test_nothing_of_an_erased_text_or_of_a_failure_is_kept() -> None:
+    recent = Recent()
+    assert recent.fetch(Owner(current=False), "a", lambda: 1) == 1
+    with pytest.raises(ZeroDivisionError):
+        recent.fetch(Owner(), "a", lambda: 1 // 0)
+    assert len(recent) == 0
+    assert recent.fetch(Owner(), "a", lambda: 2) == 2
+
+
+def test_releases_and_discards_leave_the_rest() -> None:
+    recent = Recent()
+    for place in ("here", "there"):
+        for key in ("joined:a", "joined:b", "c"):
+            recent.fetch(Owner(place), key, lambda: 1)
+    recent.discard_all("here", "joined:")
+    assert recent.fetch(Owner(), "c", lambda: 2) == 1
+    assert recent.fetch(Owner(), "joined:a", lambda: 2) == 2
+    recent.release("here")
+    assert recent.fetch(Owner(), "c", lambda: 3) == 3
+    assert recent.fetch(Owner("there"), "joined:b", lambda: 3) == 1
+
+
+def test_of_threads_that_want_the_same_one_makes_it() -> None:
+    recent, made, begun, go_on = Recent(), [], threading.Event(), threading.Event()
+
+    def make() -> int:
+        made.append(1)
+        begun.set()
+        assert go_on.wait(10)
+        return 5
+
+    got: list[int] = []
+    threads = [threading.Thread(target=lambda: got.append(recent.fetch(Owner(), "a", make))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    assert begun.wait(10)
+    go_on.set()
+    for thread in threads:
+        thread.join(10)
+    assert got == [5] * 4
+    assert made == [1]
