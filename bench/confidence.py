@@ -18,6 +18,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hypernetwork import UNTRAINED
+
 from plume_memory.engine import Engine
 from plume_memory.memory import ParametricMemory
 from plume_memory.records import Answer
@@ -55,7 +57,7 @@ class Asked:
 def invented(count: int, seed: int) -> list[Told]:
     """Memories of three texts of invented facts, six questions each."""
     chance = random.Random(f"bench:confidence:{seed}")
-    source = FactSource("facts", smallest=1)
+    source = FactSource("facts", smallest=1, exclude_families=UNTRAINED)
     told = []
     for _ in range(count):
         samples = [source.draw(chance, largest=4, update=False) for _ in range(3)]
