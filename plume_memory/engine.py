@@ -18,7 +18,7 @@ from plume_memory.config import MethodSettings
 from plume_memory.distill import DistillationParameterizer
 from plume_memory.errors import InvalidInput
 from plume_memory.evidence.activation import Activation
-from plume_memory.evidence.provenance import said_at
+from plume_memory.evidence.provenance import last_telling
 from plume_memory.evidence.route import UnitIndex
 from plume_memory.evidence.segment import units_of
 from plume_memory.evidence.tokens import build_encoding, token_counter
@@ -34,7 +34,7 @@ from plume_memory.model.grammar import Grammar
 from plume_memory.model.likelihood import question_log_probs
 from plume_memory.model.prefix import KVPrefix, compile_prefix
 from plume_memory.model.prompt import Framed
-from plume_memory.model.rivals import Contest
+from plume_memory.model.rivals import Contest, Telling
 from plume_memory.model.streams import Row
 from plume_memory.recent import Recent
 from plume_memory.records import History, ScoredUnit, Transition, Unit, join_transitions, join_units
@@ -402,9 +402,15 @@ class Engine:
 
     def contest_between(self, rivals: Sequence[Query], asked: str, sides: Sequence[Sequence[ScoredUnit]]) -> Contest:
         """Set rivals, one for each side, against each other by the settings."""
-        recency = self.settings.recency_margin
-        tells_when = None if recency is None else lambda rival, answer: said_at(answer, asked, sides[rival])
-        return Contest(tuple(rivals), self.settings.alone_margin or 0.0, tells_when, recency or 0.0)
+        margin, recency = self.settings.alone_margin or 0.0, self.settings.recency_margin
+        if recency is None:
+            return Contest(tuple(rivals), margin)
+
+        def told(rival: int, answer: str) -> Telling | None:
+            found = last_telling(answer, asked, sides[rival])
+            return None if found is None else Telling(found.unit.version, found.score)
+
+        return Contest(tuple(rivals), margin, told, recency)
 
     def decode_settings(
         self,

@@ -94,12 +94,13 @@ def test_of_answers_as_sure_the_one_told_last_is_given(
     """What the tiny model says stands in no text: here its answers say what the test says they do."""
     asked: list[tuple[str, str, tuple[int, ...]]] = []
 
-    def told(answer: str, question: str, units: list[ScoredUnit]) -> int | None:
+    def told(answer: str, question: str, units: list[ScoredUnit]) -> ScoredUnit:
         asked.append((answer, question, tuple(one.unit.version for one in units)))
-        return units[0].unit.version if len(units) == 1 else 0
+        return min(units, key=lambda one: one.unit.version)
 
-    monkeypatch.setattr("plume_memory.engine.said_at", told)
-    monkeypatch.setattr("plume_memory.model.rivals.Contest._said", lambda self, i, one: self.tells_when(i, one.text))
+    monkeypatch.setattr("plume_memory.engine.last_telling", told)
+    monkeypatch.setattr("plume_memory.model.rivals.RECENCY_REACH", 50.0)
+    monkeypatch.setattr("plume_memory.model.rivals.Contest._telling", lambda self, i, one: self.told_by(i, one.text))
     with opened(engine_of(recency_margin=50.0)) as memory:
         latest = max(memory.route(ASKED[0], k=3), key=lambda one: one.unit.version)
         if streamed:

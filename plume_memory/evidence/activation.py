@@ -50,7 +50,7 @@ class Activation:
             chosen = index.retold(question, self._read_for(question), k=k)
         else:
             chosen = self.rank(index, question, k=k)
-        return chosen if self._bears_on(chosen, question) else []
+        return chosen if chosen and self._bears_on(chosen, question) else []
 
     def sides(self, routed: Sequence[ScoredUnit]) -> list[list[ScoredUnit]]:
         """Return the evidences that may answer: all activated units together, then each alone if it is to answer too.

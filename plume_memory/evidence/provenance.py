@@ -28,8 +28,8 @@ def source_of(answer: str, question: str, units: Sequence[ScoredUnit]) -> Scored
     return max(units, key=held, default=None)
 
 
-def said_at(answer: str, question: str, units: Sequence[ScoredUnit]) -> int | None:
-    """Return the latest version in which some units say what a whole answer says, None where none does.
+def last_telling(answer: str, question: str, units: Sequence[ScoredUnit]) -> ScoredUnit | None:
+    """Return the latest of some units that say what a whole answer says; None where none does.
 
     A statement ends with what was asked for, so its last terms up to one of the question or a function word are the
     value: "The depth of the borehole is | 803 metres." A unit says it that holds them in this order, side by side.
@@ -44,4 +44,5 @@ def said_at(answer: str, question: str, units: Sequence[ScoredUnit]) -> int | No
     if not value:
         return None
     wanted = f" {' '.join(value)} "
-    return max((one.unit.version for one in units if wanted in f" {' '.join(terms_of(one.unit.text))} "), default=None)
+    telling = [one for one in units if wanted in f" {' '.join(terms_of(one.unit.text))} "]
+    return max(telling, key=lambda one: (one.unit.version, one.score), default=None)

@@ -58,6 +58,7 @@ is no evidence (likeness.py).
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -66,7 +67,7 @@ from numpy.typing import NDArray
 from plume_memory.errors import InvalidInput
 from plume_memory.evidence.inverted import Block, Vocabulary, merged
 from plume_memory.evidence.likeness import Likeness
-from plume_memory.evidence.terms import terms_of
+from plume_memory.evidence.terms import asks, terms_of
 from plume_memory.records import ScoredUnit, Unit
 
 K1 = 1.5
@@ -225,7 +226,8 @@ class UnitIndex:
         """Return the evidence: up to `k` units by falling r(q, i), each in the place of what it retells.
 
         At most `RETOLD_SHORTLIST` texts are read, and only these are evidence: what was not read may be an old telling.
-        A unit that another retells, or that says the same of somebody else, is left out, however few remain.
+        A unit that another retells, or that says the same of somebody else, is left out, however few remain; so is a
+        question, which nothing makes likelier than itself.
         Candidates have r within `MARGIN_NATS` of the best, or stand in for a unit that has. Else as `rerank`.
 
         Args:
@@ -238,7 +240,9 @@ class UnitIndex:
         """
         if len(self) == 0 or k < 1 or not query.strip():
             return self.rank(query, delta=0.0, k=k)
-        read = self._read(query, likelihoods, RETOLD_SHORTLIST)
+        read = self._read(query, likelihoods, RETOLD_SHORTLIST, only_told=True)
+        if not len(read.shortlist):
+            return []
         order = self._order_of_retellings(query, read)
         return self._ranked(read, order.first[:k].tolist(), order.candidates, k)[: len(order.first)]
 
@@ -249,7 +253,9 @@ class UnitIndex:
         """
         if len(self) == 0 or k < 1 or not query.strip():
             return self.rank(query, delta=0.0, k=k)
-        read = self._read(query, likelihoods, RETOLD_SHORTLIST)
+        read = self._read(query, likelihoods, RETOLD_SHORTLIST, only_told=True)
+        if not len(read.shortlist):
+            return self.rank(query, delta=0.0, k=k)
         order = self._order_of_retellings(query, read)
         replaced = [i for i in _falling(read.r, np.arange(len(read.r))).tolist() if i not in order.first]
         return self._ranked(read, [*order.first.tolist(), *replaced][:k], order.candidates, k)
@@ -263,16 +269,23 @@ class UnitIndex:
         order = dict.fromkeys([*within, *(newest[i] for i in falling if newest[i] in about)])
         return _Order(np.array(list(order), dtype=np.int64), len(set(within)))
 
-    def _read(self, query: str, likelihoods: Likelihoods, most: int) -> "_Read":
-        """Have the best units by s(q, i) read."""
+    def _read(self, query: str, likelihoods: Likelihoods, most: int, *, only_told: bool = False) -> "_Read":
+        """Have the best units by s(q, i) read; `only_told` leaves out those that ask."""
         lexical = self.score(query)
         best_first = _falling(lexical, np.arange(len(self)))
-        shortlist = np.sort(best_first[:most])  # by position, which is time
+        if only_told:
+            best = list(islice((int(i) for i in best_first if not asks(self[int(i)].text)), most))
+        else:
+            best = best_first[:most].tolist()
+        shortlist = np.sort(np.array(best, dtype=np.int64))  # by position, which is time
+        if not best:
+            nothing = np.zeros(0)
+            return _Read(shortlist, nothing, nothing, nothing, best_first, lexical)
         log_p = np.asarray(likelihoods([self[int(i)].text for i in shortlist]), dtype=np.float64)
         open_interval = np.finfo(np.float64).tiny, np.nextafter(1.0, 0.0)  # 0 and 1 are rounding
         scores = np.clip(np.exp(log_p), *open_interval)
         r = log_p + LEXICAL_WEIGHT * lexical[shortlist]
-        return _Read(shortlist, log_p, r, scores, best_first[most:], lexical)
+        return _Read(shortlist, log_p, r, scores, best_first[~np.isin(best_first, shortlist)], lexical)
 
     def _ranked(self, read: "_Read", order: Sequence[int], candidates: int, k: int) -> list[ScoredUnit]:
         """The shortlist in an order, and behind it the units that were not read."""

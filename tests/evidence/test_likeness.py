@@ -4,6 +4,7 @@ import pytest
 
 from plume_memory.errors import InvalidInput
 from plume_memory.evidence.route import RETOLD_SHORTLIST, UnitIndex
+from plume_memory.evidence.terms import asks
 from plume_memory.model.base import BaseModel
 from plume_memory.model.likelihood import question_likelihoods
 from plume_memory.records import ScoredUnit, Unit
@@ -51,6 +52,44 @@ def test_what_says_the_same_of_somebody_else_is_no_evidence_in_whatever_order_it
         (("Bob lives in Zurich.", "Alice lives in Bern."), 1),
     ):
         assert order(told(*texts), [-1.0, -1.0]) == [(right, True)]
+
+
+@pytest.mark.parametrize(
+    "question", ["Where does Alice live?", "where does Alice live", "Hi, in which town does Alice live?"]
+)
+def test_a_question_that_was_told_replaces_nothing_and_is_no_evidence(question: str) -> None:
+    """What a user asks stands in the log of an agent that writes every message down; nothing makes it likelier."""
+    index = told("Alice lives in Bern.", question, "Bob has a boat.")
+    assert order(index, [-3.0, -5.0]) == [(0, True), (2, False)]
+    assert [one.unit.position for one in index.ranked_retold(ASKED, lambda texts: [-3.0, -5.0], k=9)] == [0, 2, 1]
+
+
+def test_of_questions_alone_there_is_no_evidence() -> None:
+    def never(texts: object) -> list[float]:
+        raise AssertionError(texts)
+
+    index = told("Where does Alice live?", "And what is her name?")
+    assert index.retold(ASKED, never, k=3) == []
+    assert len(index.ranked_retold(ASKED, never, k=3)) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "asking"),
+    [
+        ("Where do I live? ", True),
+        ("what is my name", True),
+        ("Am I vegetarian?", True),
+        ("\u79c1\u306f\u3069\u3053\uff1f", True),
+        ("Can you note that I live in Bern?", False),
+        ("What I hate most is cilantro.", False),
+        ("When is a good question.", False),
+        ("How are you!", False),
+        ("I live in Bern.", False),
+        ("", False),
+    ],
+)
+def test_questions_are_told_from_what_is_said(text: str, asking: bool) -> None:
+    assert asks(text) is asking
 
 
 def test_each_of_two_that_hold_what_the_other_lacks_stays() -> None:

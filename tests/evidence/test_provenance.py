@@ -2,7 +2,7 @@
 
 import pytest
 
-from plume_memory.evidence.provenance import said_at, source_of
+from plume_memory.evidence.provenance import last_telling, source_of
 from plume_memory.records import ScoredUnit, Unit
 
 TEXTS = ("Alice lives in Bern.", "Alice works in Geneva.", "My name is Juno Abara.")
@@ -49,9 +49,10 @@ DRILLED = [ScoredUnit(Unit(i, i + 1, 0, len(text), text), 0.5, True) for i, text
     ],
 )
 def test_what_is_said_last_counts_from_its_latest_telling(answer: str, version: int | None) -> None:
-    assert said_at(answer, "How deep is the borehole?", DRILLED) == version
+    found = last_telling(answer, "How deep is the borehole?", DRILLED)
+    assert (found.unit.version if found else None) == version
 
 
 def test_only_the_units_of_an_answer_tell_when() -> None:
-    assert said_at("The depth is 803 metres.", "How deep is the borehole?", DRILLED[:3]) == 3
-    assert said_at("The depth is 803 metres.", "How deep is the borehole?", DRILLED[:2]) is None
+    assert last_telling("The depth is 803 metres.", "How deep is the borehole?", DRILLED[:3]) == DRILLED[2]
+    assert last_telling("The depth is 803 metres.", "How deep is the borehole?", DRILLED[:2]) is None

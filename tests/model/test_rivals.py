@@ -10,7 +10,7 @@ from plume_memory.model import rivals
 from plume_memory.model.base import BaseModel
 from plume_memory.model.decode import Decoded, DecodeSettings, FusedDecoder, Query, collect
 from plume_memory.model.grammar import Grammar
-from plume_memory.model.rivals import Contest, decode_contests, stream_contest
+from plume_memory.model.rivals import Contest, Telling, ToldBy, decode_contests, stream_contest
 from plume_memory.model.streams import Row
 from plume_memory.records import TokenTrace, Usage
 from plume_memory.testing import random_factors, tiny_base
@@ -49,6 +49,10 @@ def test_what_says_nothing_never_wins_over_what_says_something() -> None:
     assert contest.winner([ended, ended, ended]) == 0
 
 
+def telling(*versions: int | None, scores: tuple[float, ...] = (0.5, 0.5, 0.5)) -> ToldBy:
+    return lambda rival, _: None if (at := versions[rival]) is None else Telling(at, scores[rival])
+
+
 @pytest.mark.parametrize(
     ("versions", "winner"),
     [
@@ -62,16 +66,22 @@ def test_what_says_nothing_never_wins_over_what_says_something() -> None:
 )
 def test_of_sure_answers_the_one_told_last_wins(versions: tuple[int | None, ...], winner: int) -> None:
     answers = [said(-0.2), said(-0.35), said(-0.4)]
-    contest = Contest((QUERY,) * 3, 0.0, lambda rival, _: versions[rival], 0.2)
-    assert contest.winner(answers) == winner
-    assert Contest((QUERY,) * 3, 0.0, lambda rival, _: versions[rival], 0.1).winner(answers) == 0  # none is sure enough
+    assert Contest((QUERY,) * 3, 0.0, telling(*versions), 0.2).winner(answers) == winner
+    assert Contest((QUERY,) * 3, 0.0, telling(*versions), 0.1).winner(answers) == 0  # none is sure enough
     assert Contest((QUERY,) * 3, 0.0).winner(answers) == 0
+
+
+@pytest.mark.parametrize(("score", "winner"), [(0.62, 1), (0.6, 0), (2.0, 1)])
+def test_what_bears_less_on_the_question_replaces_nothing(score: float, winner: int) -> None:
+    """Asked where somebody was born, "I live in Rome" is told after "I was born in Oslo". exp(-0.5) is 0.607."""
+    answers = [said(-0.2), said(-0.3)]
+    assert Contest((QUERY,) * 2, 0.0, telling(1, 2, scores=(1.0, score)), 0.2).winner(answers) == winner
 
 
 def test_an_answer_that_was_cut_says_nothing_yet() -> None:
     answers = [said(-0.2), said(-0.2, reason="length")]
-    assert Contest((QUERY,) * 2, 0.0, lambda rival, _: rival, 0.2).winner(answers) == 0
-    assert Contest((QUERY,) * 2, 0.0, lambda rival, _: rival, 0.2).winner(answers[::-1]) == 0
+    assert Contest((QUERY,) * 2, 0.0, telling(1, 2), 0.2).winner(answers) == 0
+    assert Contest((QUERY,) * 2, 0.0, telling(1, 2), 0.2).winner(answers[::-1]) == 0
 
 
 def contests(base: BaseModel) -> list[Contest]:
