@@ -133,6 +133,8 @@ class PendingText:
     """Unique in all journals, so that the idempotency keys made of it are."""
     wanted: bool
     """Whether it is to be held, else forgotten."""
+    version: int | None
+    """The version that holds it; None while no one has noted that it was told."""
 
 
 class Journal:

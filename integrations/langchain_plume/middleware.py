@@ -17,6 +17,7 @@ import asyncio
 import hashlib
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDict
 
@@ -28,9 +29,10 @@ from langgraph.types import Command
 from langchain_plume.background import Derive, Deriver
 from langchain_plume.chat_model import ChatPlume
 from langchain_plume.tools import MemoryTool, memory_tools
-from plume_memory.errors import InvalidInput
+from plume_memory.errors import IdempotencyConflict, InvalidInput
 from plume_memory.evidence.segment import sentence_spans
 from plume_memory.pool import MemoryPool
+from plume_memory.store.checks import check_name, storable
 
 if TYPE_CHECKING:
     from langgraph.runtime import Runtime
@@ -181,7 +183,7 @@ class PlumeMemoryMiddleware(AgentMiddleware[PlumeState, Any, Any]):
                 f"is of type {type(context).__name__}, its {self._user_id!r} of type {type(owner).__name__}. Invoke "
                 "the agent with context=..., and give create_agent a context_schema."
             )
-        return owner
+        return check_name(owner, what="The user a memory belongs to")
 
     def _memory_of(self, owner: str | None) -> "ParametricMemory":
         if not isinstance(self._memories, MemoryPool):
@@ -195,16 +197,29 @@ class PlumeMemoryMiddleware(AgentMiddleware[PlumeState, Any, Any]):
     # --- a run ends ---------------------------------------------------------------------------------
 
     def after_agent(self, state: PlumeState, runtime: "Runtime[Any]") -> dict[str, Any]:
-        """Append what was noted. The logs have it when this returns; see `derive` for the rest."""
+        """Append what was noted. The logs have it when this returns; see `derive` for the rest.
+
+        Characters that no log can hold, NUL and halves of surrogate pairs, become blanks, and the version's metadata
+        counts them: refused, the message would be noted again in every later run and hold up all that is said.
+        """
         thread = getattr(getattr(runtime, "execution_info", None), "thread_id", None)
         for said in state.get("plume_said", ()):
             memory = self._memory_of(said["owner"])
-            memory.update(
-                said["text"],
-                idempotency_key=hashlib.sha256(f"{thread}\n{said['id']}\n{said['text']}".encode()).hexdigest(),
-                metadata={"message_id": said["id"], "thread_id": thread},
-                derive=False,
-            )
+            text = storable(said["text"])
+            if not text.strip():
+                continue
+            replaced = sum(one != other for one, other in zip(text, said["text"], strict=True))
+            with suppress(IdempotencyConflict):  # written before this run was resumed, and erased since
+                memory.update(
+                    text,
+                    idempotency_key=hashlib.sha256(f"{thread}\n{said['id']}\n{text}".encode()).hexdigest(),
+                    metadata={
+                        "message_id": said["id"],
+                        "thread_id": thread,
+                        **({"replaced_characters": replaced} if replaced else {}),
+                    },
+                    derive=False,
+                )
             if self._answers_from_weights:
                 self._deriver.begin(memory)
         return {"plume_said": []}

@@ -39,7 +39,7 @@ from langgraph.store.base import (
 
 from langchain_plume.items import checked_value, matches, rendered
 from langchain_plume.journal import Journal, Namespace, PendingText, Reader, StoredItem, Write
-from plume_memory.errors import InvalidInput, MemoryClosed, PlumeError
+from plume_memory.errors import IdempotencyConflict, InvalidInput, MemoryClosed, PlumeError
 from plume_memory.store.checks import check_text
 
 if TYPE_CHECKING:
@@ -182,7 +182,8 @@ class PlumeStore(BaseStore):
         if version is None:
             return write
         held = self._memory_of(write.namespace).text_at().transitions
-        return write if any(one.version == version for one in held) else replace(write, lost=version)
+        whole = any((one.version, one.text) == (version, write.text) for one in held)
+        return write if whole else replace(write, lost=version)
 
     def _tell(self, text: PendingText) -> None:
         memory = self._memory_of(text.namespace)
@@ -191,20 +192,35 @@ class PlumeStore(BaseStore):
                 f"The text was written to it, and the store's function now names {memory.name!r} for that "
                 f"namespace; let it name {text.memory!r} again."
             )
-        # Also for a text that is to go: the key answers with its version, whether or not a process that stopped
-        # half-way had written it or noted its number. What is written this late is forgotten at once.
-        version = memory.update(
-            text.text,
-            idempotency_key=f"store:{text.token}",
-            metadata={"namespace": list(text.namespace), "key": text.key},
-            derive=False,
-        )
-        if text.wanted:
-            self._journal.written(text, version.number)
-            return
-        with suppress(InvalidInput):  # it no longer holds: someone else forgot it, or rolled back beyond it
-            memory.forget(version.number, idempotency_key=f"store:{text.token}:forget")
-        self._journal.forgotten(text)
+        version = self._version_in(memory, text)
+        if version is None:
+            self._journal.forgotten(text)
+        elif text.wanted:
+            self._journal.written(text, version)
+        else:
+            # it no longer holds: someone else forgot or erased it, or rolled back beyond it
+            with suppress(InvalidInput, IdempotencyConflict):
+                memory.forget(version, idempotency_key=f"store:{text.token}:forget")
+            self._journal.forgotten(text)
+
+    def _version_in(self, memory: "ParametricMemory", text: PendingText) -> int | None:
+        """The version that holds a text, told now if it was not; None where it was erased before that was noted.
+
+        Also for a text that is to go: the key answers with its version, whether or not a process that stopped half-way
+        had written it. What is written this late is forgotten at once.
+        """
+        if text.version is not None:
+            return text.version
+        try:
+            version = memory.update(
+                text.text,
+                idempotency_key=f"store:{text.token}",
+                metadata={"namespace": list(text.namespace), "key": text.key},
+                derive=False,
+            )
+        except IdempotencyConflict:  # no one else has the key: what it was used for was erased
+            return None
+        return version.number
 
     # --- reading --------------------------------------------------------------------------------
 

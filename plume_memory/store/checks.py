@@ -45,6 +45,14 @@ def check_text(text: str, *, what: str = "An update's text") -> str:
     return text
 
 
+def storable(text: str) -> str:
+    """Return the text with a blank for every character that `check_text` refuses: NULs and lone surrogates.
+
+    For words that nobody can be asked to correct, as those of a chat that is over.
+    """
+    return _UNSTORABLE.sub(" ", text)
+
+
 def check_moment(moment: datetime) -> datetime:
     """Return the time if it is aware.
 

@@ -291,6 +291,49 @@ def test_a_pool_without_a_user_in_the_context_is_a_clear_error(pool: MemoryPool)
         agent.invoke(said("Hello"), context={"user_id": 42})
 
 
+def test_a_message_that_no_log_can_hold_is_written_without_it_and_holds_up_nothing(memory: ParametricMemory) -> None:
+    """Text pasted from a document often has a NUL; noted in the checkpoint, it would come back in every run."""
+    agent = create_agent(Foreign(), middleware=[PlumeMemoryMiddleware(memory)], checkpointer=InMemorySaver())
+    thread: Any = {"configurable": {"thread_id": "t"}}
+    for text in ("I live in Bern.", "pasted \x00 text.", "\x00", "I live in Rome."):
+        agent.invoke(said(text), thread)
+
+    assert [v.text for v in memory.history()] == ["I live in Bern.", "pasted   text.", "I live in Rome."]
+    assert [v.metadata.get("replaced_characters") for v in memory.history()] == [None, 1, None]
+
+
+def test_what_was_erased_before_a_run_went_on_stays_erased(memory: ParametricMemory) -> None:
+    class Failing(AgentMiddleware):
+        """Fails once behind the memory's hook: the node is run again on resuming."""
+
+        failures = 1
+
+        def after_agent(self, state: Any, runtime: Any) -> None:
+            if self.failures:
+                self.failures -= 1
+                raise RuntimeError("the process died here")
+
+    agent = create_agent(Foreign(), middleware=[Failing(), PlumeMemoryMiddleware(memory)], checkpointer=InMemorySaver())
+    thread: Any = {"configurable": {"thread_id": "t"}}
+    with pytest.raises(RuntimeError, match="died"):
+        agent.invoke(said("The code is 4471."), thread)
+    memory.erase(1, derive=False)
+    agent.invoke(None, thread)
+    agent.invoke(said("I live in Rome."), thread)
+    assert [transition.text for transition in memory.text_at().transitions] == ["I live in Rome."]
+
+
+def test_an_owner_that_no_memory_can_bear_is_refused_before_anything_is_noted(pool: MemoryPool) -> None:
+    agent = create_agent(
+        Foreign(), middleware=[PlumeMemoryMiddleware(pool)], context_schema=User, checkpointer=InMemorySaver()
+    )
+    thread: Any = {"configurable": {"thread_id": "t"}}
+    with pytest.raises(InvalidInput, match="user a memory belongs to must be 1 to 200"):
+        agent.invoke(said("I live in Bern."), thread, context=User("a" * 201))
+    agent.invoke(said("I live in Rome."), thread, context=User("alice"))
+    assert [v.text for v in pool.memory("alice").history()][-1] == "I live in Rome."
+
+
 def test_unknown_options_are_refused(memory: ParametricMemory) -> None:
     for options in ({"write": "all"}, {"derive": "never"}, {"units": 0}):
         with pytest.raises(InvalidInput):

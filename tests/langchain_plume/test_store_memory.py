@@ -211,3 +211,61 @@ def test_a_memory_that_cannot_be_told_holds_up_no_other_and_is_named(
             store.put(("users", "bob"), "city", {"text": "Bob lives in Rome."})
 
         assert held(bob) == ["Bob lives in Rome."]
+
+
+# --- erasure --------------------------------------------------------------------------------------
+
+
+def test_an_item_whose_text_was_erased_can_be_deleted_and_holds_up_no_other(
+    store: PlumeStore, memory: ParametricMemory
+) -> None:
+    store.put(HOME, "code", {"text": "The badge code is 4471."})
+    memory.erase(1, derive=False)
+
+    store.delete(HOME, "code")
+    store.put(HOME, "city", {"text": "Alice lives in Bern."})
+
+    assert held(memory) == ["Alice lives in Bern."]
+    assert store.get(HOME, "code") is None
+    assert keys(store.search(HOME, query="Where does Alice live?")) == ["city"]
+
+
+def test_an_item_whose_text_was_erased_is_told_anew_when_it_is_put_again(
+    store: PlumeStore, memory: ParametricMemory
+) -> None:
+    store.put(HOME, "city", {"text": "Alice lives in Bern."})
+    memory.erase(1, derive=False)
+    store.put(HOME, "city", {"text": "Alice lives in Bern."})
+    assert held(memory) == ["Alice lives in Bern."]
+
+
+@pytest.mark.parametrize("again", ["Alice lives in Bern; her code is 4471.", "Alice lives in Bern."])
+def test_of_a_text_erased_in_part_the_rest_goes_when_the_item_is_put_again(
+    store: PlumeStore, memory: ParametricMemory, again: str
+) -> None:
+    store.put(HOME, "city", {"text": "Alice lives in Bern; her code is 4471."})
+    memory.erase(1, text="; her code is 4471", derive=False)
+    assert held(memory) == ["Alice lives in Bern."]
+
+    store.put(HOME, "city", {"text": again})
+    store.put(HOME, "pet", {"text": "Alice has a cat."})
+
+    assert held(memory) == [again, "Alice has a cat."]
+
+
+def test_a_text_erased_before_its_version_was_noted_holds_up_nothing(
+    store: PlumeStore, memory: ParametricMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process stopped between telling the memory and noting it, and an erasure came before the next one."""
+
+    def stop(*_: object) -> None:
+        raise StoreUnavailable("stopped")
+
+    with monkeypatch.context() as stopping:
+        stopping.setattr(Journal, "written", stop)
+        with pytest.raises(StoreUnavailable):
+            store.put(HOME, "code", {"text": "The badge code is 4471."})
+    memory.erase(1, derive=False)
+
+    store.put(HOME, "city", {"text": "Alice lives in Bern."})
+    assert held(memory) == ["Alice lives in Bern."]

@@ -3,6 +3,7 @@
 import random
 import string
 import time
+from collections import Counter
 
 import pytest
 from hypothesis import given, settings
@@ -137,6 +138,22 @@ def test_no_subject_has_a_relation_twice_and_no_name_is_part_of_another(seed, co
     assert not [(one, other) for one in subjects for other in subjects if one != other and one in other]
 
 
+@settings(max_examples=100, deadline=None)
+@given(seed=SEEDS, count=st.integers(1, 20))
+def test_no_two_relations_of_a_topic_are_told_of_one_subject(seed, count):
+    """ "Where do I live?" has two answers where a text names a city and a street."""
+    own = FAMILIES["life"] + FAMILIES["self"]
+    facts = draw_facts(random.Random(seed), own, count)
+    topics = [(fact.subject, fact.relation.topic) for fact in facts if fact.relation.topic]
+    assert len(topics) == len(set(topics))
+
+
+def test_topics_are_shared_or_there_are_none():
+    topics = Counter(relation.topic for relation in RELATIONS if relation.topic)
+    assert topics
+    assert min(topics.values()) > 1
+
+
 def test_facts_cluster_by_subject_and_by_relation():
     many = [draw_facts(random.Random(seed), RELATIONS, 8) for seed in range(200)]
     assert sum(len({fact.subject for fact in facts}) <= 5 for facts in many) > 20
@@ -200,14 +217,17 @@ def test_what_a_user_said_of_themselves_is_told_back_to_them(relation):
 @pytest.mark.parametrize(
     ("label", "question", "value", "reply"),
     [
-        ("home town", "Where do I live?", "Porto", "You live in Porto."),
-        ("home town", "Where is my home?", "Porto", "Your home town is Porto."),
-        ("dislike", "What do I hate?", "cilantro", "You hate cilantro."),
-        ("languages", "Which languages do I speak?", "Danish and Urdu", "The languages you speak are Danish and Urdu."),
+        ("place of residence", "Where do I live?", "Porto", "You live in Porto."),
+        ("place of residence", "Where is my home?", "Porto", "Your home is in Porto."),
+        ("dislike", "What do I hate?", "cilantro", "What you hate is cilantro."),
+        ("spoken language", "Which languages do I speak?", "Danish and Urdu", "You speak Danish and Urdu."),
         ("occupation", "What am I by trade?", "optician", "By trade you are an optician."),
         ("birthday", "On which day was I born?", "3 May", "You were born on 3 May."),
         ("way with tea", "How do I take my tea?", "without milk", "You take your tea without milk."),
         ("dog's name", "What is my dog's name?", "Kiwi", "Your dog's name is Kiwi."),
+        ("car", "What is my car?", "red Saab", "Your car is a red Saab."),
+        ("number of children", "How many children do we have?", "four", "The number of children you have is four."),
+        ("preferred name", "What should you call me?", "Juno", "You prefer to be called Juno."),
     ],
 )
 def test_the_reply_takes_the_words_of_the_question(label, question, value, reply):

@@ -38,7 +38,7 @@ _TRIES = 40
 
 
 def draw_facts(chance: random.Random, relations: Sequence[Relation], count: int) -> list[Fact]:
-    """Draw `count` facts, no two with the same subject and relation, no name part of another.
+    """Draw `count` facts, no two of a subject with the same relation or topic, no name part of another.
 
     Values of one relation differ unless its kind is too small for the count.
     """
@@ -53,7 +53,7 @@ def draw_facts(chance: random.Random, relations: Sequence[Relation], count: int)
             relation = chance.choice(facts).relation
         if subject is None:
             subject = "" if relation.subject == SELF else new_name(chance, relation.subject, facts)
-        if all(fact.relation is not relation or fact.subject != subject for fact in facts):
+        if not any(fact.subject == subject and _alike(fact.relation, relation) for fact in facts):
             facts.append(Fact(relation, subject, new_value(chance, relation, facts)))
     return facts
 
@@ -97,6 +97,15 @@ def _another_relation(
         if relation.subject == known.relation.subject:
             return known.subject, relation
     return known.subject, known.relation
+
+
+def most_of_self(relations: Sequence[Relation]) -> int:
+    """How many facts can be drawn of one who speaks: one of each relation, and of each topic."""
+    return len({relation.topic or relation.label for relation in relations if relation.subject == SELF})
+
+
+def _alike(one: Relation, other: Relation) -> bool:
+    return one is other or (one.subject == other.subject and one.topic != "" and one.topic == other.topic)
 
 
 def _overlap(one: str, other: str) -> bool:

@@ -28,6 +28,8 @@ class Relation:
     """Whole questions, answered by the value as it stands."""
     inverse: tuple[str, ...] = ()
     """Questions answered by the subject's name; empty where several subjects may share a value."""
+    topic: str = ""
+    """Relations of one topic never stand together about one subject: a question about one could mean the other."""
 
     def fill(self, phrasing: str, subject: str, value: str) -> str:
         """Fill in a phrasing: a statement, a question or an inverse question."""

@@ -15,13 +15,16 @@ def value_reply(question: str, fact: Fact) -> str:
     """State the fact so that its value comes last."""
     relation = fact.relation
     if relation.subject == SELF:
-        named = f"Your {relation.label} is {fact.value}."
-        phrasings, asked = [addressed(phrasing) for phrasing in relation.statements], addressed(question)
-    else:
-        named = f"The {relation.label} of {fact.subject} is {fact.value}."
-        phrasings, asked = [own for own in relation.statements if own.find("{s}") < own.find("{v}")], question
-    told = [relation.fill(own, fact.subject, fact.value) for own in phrasings if own.endswith("{v}.")]
-    return _nearest(asked, [named, *told], fact.value)
+        told = [addressed(phrasing) for phrasing in relation.statements if phrasing.endswith("{v}.")]
+        replies = [relation.fill(own, "", fact.value) for own in told] or [f"Your {relation.label} is {fact.value}."]
+        return _nearest(addressed(question), replies, fact.value)
+    named = f"The {relation.label} of {fact.subject} is {fact.value}."
+    told = [
+        relation.fill(phrasing, fact.subject, fact.value)
+        for phrasing in relation.statements
+        if phrasing.endswith("{v}.") and phrasing.index("{s}") < phrasing.index("{v}")
+    ]
+    return _nearest(question, [named, *told], fact.value)
 
 
 def subject_reply(question: str, fact: Fact) -> str | None:

@@ -4,7 +4,7 @@ import random
 from collections.abc import Collection, Iterable
 
 from plume_memory.errors import TrainingError
-from plume_memory.training.facts.draw import Fact, draw_facts, new_value
+from plume_memory.training.facts.draw import Fact, draw_facts, most_of_self, new_value
 from plume_memory.training.facts.relation import SELF, Relation
 from plume_memory.training.facts.relations import FAMILIES
 from plume_memory.training.facts.render import Teller
@@ -64,7 +64,7 @@ class FactSource:
         for _ in range(_TRIES):
             count = chance.randint(min(self._smallest, largest), largest)
             if all(relation.subject == SELF for relation in self._relations):
-                count = min(count, len(self._relations))
+                count = min(count, most_of_self(self._relations))
             facts = draw_facts(chance, self._relations, count)
             teller = Teller(chance, distractors=self._distractors)
             text = teller.tell(facts)

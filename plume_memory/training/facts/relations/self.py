@@ -53,6 +53,7 @@ RELATIONS = (
             "Where do parcels reach me?",
             "What address do I live at?",
         ),
+        topic="home",
     ),
     Relation(
         "dog's name",
@@ -70,6 +71,7 @@ RELATIONS = (
             "What did I name my dog?",
             "What is the name of my dog?",
         ),
+        topic="pet",
     ),
     Relation(
         "allergy",
@@ -104,6 +106,7 @@ RELATIONS = (
             "What is the name of my boss?",
             "To whom do I answer at work?",
         ),
+        topic="work",
     ),
     Relation(
         "flight seat",
@@ -138,6 +141,7 @@ RELATIONS = (
             "What do I go for at restaurants?",
             "What do I like best when we eat out?",
         ),
+        topic="favourite food",
     ),
     Relation(
         "work e-mail",
@@ -223,5 +227,6 @@ RELATIONS = (
             "As what do people know me online?",
             "Which user name did I choose?",
         ),
+        topic="name",
     ),
 )
