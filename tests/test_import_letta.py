@@ -121,6 +121,15 @@ def test_messages_come_when_asked_for_and_everything_may_go_to_one_memory(tmp_pa
     assert done.memories == ("alice",)
 
 
+def test_who_says_the_first_thing_again_last_is_believed_last(tmp_path: Path, url: str) -> None:
+    said = ["I live in Bern.", "I moved to Zurich.", "I live in Bern."]
+    agent = {"name": "helper", "core_memory": [], "messages": [{"role": "user", "content": text} for text in said]}
+
+    assert import_letta(written(tmp_path, agent), url=url, messages=True).written == 3
+    assert import_letta(written(tmp_path, agent), url=url, messages=True).unchanged == 3
+    assert texts(url, "helper") == said
+
+
 @pytest.mark.parametrize(
     ("content", "reason"),
     [

@@ -244,7 +244,7 @@ class ChatPlume(BaseChatModel):
             kwargs: options of the call.
 
         Raises:
-            InvalidInput: `tool_choice` is none of these, or names no bound tool.
+            InvalidInput: `tool_choice` is none of these, or names no bound tool; or a tool is a provider's own.
         """
         shaped = [convert_to_openai_tool(tool) for tool in tools]
         checked_choice(shaped, tool_choice)

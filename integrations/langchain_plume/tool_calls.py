@@ -28,8 +28,15 @@ def checked_choice(tools: Sequence[Tool], choice: Any) -> str | None:
     """Return a tool choice as "auto", "none", "required" or a tool's name; None when nothing was said.
 
     Raises:
-        InvalidInput: not a choice, the name of no bound tool, or a forced call without a tool.
+        InvalidInput: not a choice, the name of no bound tool, a forced call without a tool, or a tool that is no
+            function.
     """
+    for tool in tools:
+        if not isinstance(tool.get("function"), Mapping) or "name" not in tool["function"]:
+            raise InvalidInput(
+                f"A tool has the shape {{'type': 'function', 'function': {{'name': ...}}}}; got {tool!r}, which only "
+                "the service of its provider can call."
+            )
     if isinstance(choice, Mapping):
         choice = choice.get("function", choice).get("name")
         if choice is None:

@@ -80,12 +80,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (typer.Abort, KeyboardInterrupt):
         ERR.print("interrupted")
         return 130
-    except OSError as err:  # the output's reader went away, or its disk is full
-        sys.stderr.write(f"cannot write the output: {err}\n")
+    except OSError as err:
+        if isinstance(err, BrokenPipeError) or _output_is_gone():  # its reader went away, or its disk is full
+            sys.stderr.write(f"cannot write the output: {err}\n")
+        else:
+            _print_error(err, as_json="--json" in given)
         return 1
 
 
-def _print_error(err: errors.PlumeError, *, as_json: bool) -> None:
+def _output_is_gone() -> bool:
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        return True
+    return False
+
+
+def _print_error(err: errors.PlumeError | OSError, *, as_json: bool) -> None:
     if as_json:
         sys.stderr.write(json.dumps({"error": type(err).__name__, "message": str(err)}) + "\n")
     else:

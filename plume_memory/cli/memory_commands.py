@@ -1,6 +1,7 @@
 """Commands on one memory: write, ask, look back, keep in order."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -100,7 +101,7 @@ def chat(
     with _open(name, url, model, hypernetwork) as memory:
         while True:
             ERR.print("[bold]>[/bold] ", end="")
-            line = sys.stdin.readline()
+            line = _stdin(sys.stdin.readline)
             said = line.strip()
             if not line or said == "/quit":
                 return
@@ -262,9 +263,9 @@ def _text(text: str | None, file: Path | None) -> str:
     return _stdin() if text == "-" else text or ""
 
 
-def _stdin() -> str:
+def _stdin(read: Callable[[], str] | None = None) -> str:
     try:
-        return sys.stdin.read()
+        return (read or sys.stdin.read)()
     except UnicodeDecodeError as err:
         raise InvalidInput(f"stdin is not UTF-8 text: {err}") from err
 

@@ -7,9 +7,10 @@ Loads no model; knows no Letta.
 """
 
 import json
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -77,6 +78,7 @@ def import_letta(
             entries.append(found)
     for entry in entries:
         _check(entry, memory)
+    entries = list(_counted(entries))
     counts = _Counts()
     names = sorted({memory or entry.agent for entry in entries})
     with MemoryPool(url) as pool:
@@ -94,11 +96,14 @@ class _Entry:
     label: str
     """Of a block; the role of a message; empty for a passage."""
     text: str
+    earlier: int = 0
+    """Of a message: how many before it say the same. Whoever moved away and back said the first thing twice."""
 
     @property
     def key(self) -> str:
         """Idempotency key: the same for the same text of the same place. Hashes, as labels may be of any length."""
-        place = sha256_of(json.dumps([self.agent, self.kind, self.label]))
+        again = [self.earlier] if self.earlier else []
+        place = sha256_of(json.dumps([self.agent, self.kind, self.label, *again]))
         return f"letta:{place[:32]}#{sha256_of(self.text)[:32]}"
 
     @property
@@ -130,6 +135,15 @@ def _append(memory: ParametricMemory, entries: list[_Entry], counts: _Counts) ->
             with suppress(InvalidInput):  # it no longer holds: another import was faster
                 memory.forget(older.number, reason="changed in Letta")
                 counts.replaced += 1
+
+
+def _counted(entries: Iterable[_Entry]) -> Iterator[_Entry]:
+    """Number the messages that say the same."""
+    seen: Counter[tuple[str, str, str]] = Counter()
+    for entry in entries:
+        said = (entry.agent, entry.label, entry.text)
+        yield replace(entry, earlier=seen[said]) if entry.kind == "message" else entry
+        seen[said] += entry.kind == "message"
 
 
 def _older_values(memory: ParametricMemory, entry: _Entry) -> list[Version]:

@@ -255,3 +255,38 @@ def test_models_list_names_a_shipped_network(plume: Any, tmp_path: Path, monkeyp
 
     assert rows["smollm2-135m"] == "shipped"
     assert rows["qwen3-4b"] == "SakanaAI/doc-to-lora"
+
+
+def test_a_database_named_by_its_own_uri_is_found(plume: Any, workdir: Path) -> None:
+    url = f"sqlite:///file:{workdir / 'own.db'}?uri=true"
+    assert plume("show", "--db", url)[0] != 0
+    assert not (workdir / "own.db").exists(), "a read leaves no file behind"
+    assert plume("update", "Alice lives in Bern.", "--db", url)[0] == 0
+    code, out, _ = plume("show", "--db", url)
+    assert (code, out.strip()) == (0, "Alice lives in Bern.")
+    assert plume("show", "--db", f"sqlite:///file:///{workdir / 'own.db'}?uri=true")[0] == 0
+
+
+def test_a_line_that_is_no_text_ends_a_chat_with_an_error(plume: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Latin(io.StringIO):
+        def readline(self, *_: Any) -> str:
+            raise UnicodeDecodeError("utf-8", b"Z\xfcrich", 1, 2, "invalid start byte")
+
+    plume("init")
+    monkeypatch.setattr("sys.stdin", Latin())
+    assert main(["chat"]) == 2
+
+
+def test_a_disk_that_is_full_is_not_taken_for_the_output(
+    plume: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device", "model.safetensors")
+
+    monkeypatch.setattr("plume_memory.cli.memory_commands.ParametricMemory.open", full)
+    code, _, err = plume("show")
+    assert code == 1
+    assert "model.safetensors" in err
+    assert "cannot write the output" not in err
+    code, _, err = plume("show", "--json")
+    assert json.loads(err)["error"] == "OSError"

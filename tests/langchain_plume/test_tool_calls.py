@@ -124,6 +124,12 @@ def test_a_forced_call_comes_as_a_call_and_not_as_text(model: ChatPlume, choice:
     assert isinstance(weather.invoke(call), ToolMessage)
 
 
+@pytest.mark.parametrize("tool_choice", [None, "any"])
+def test_a_tool_that_only_its_provider_can_call_is_refused_when_bound(tool_choice: str | None) -> None:
+    with pytest.raises(InvalidInput, match="web_search_preview"):
+        ChatPlume().bind_tools([{"type": "web_search_preview"}], tool_choice=tool_choice)
+
+
 def test_a_streamed_call_is_on_the_last_chunk_only(model: ChatPlume) -> None:
     chunks = list(model.bind_tools([weather], tool_choice="any").stream("Weather?"))
     whole = chunks[0]
