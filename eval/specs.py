@@ -153,7 +153,7 @@ def _relevant(method: MethodSpec, settings: RunSettings) -> dict[str, Any]:
         del chosen["hypernetwork"]
     else:
         chosen["network"] = _network_digest(settings, tuned=method.tuned)
-        chosen["start"] = None if method.tuned else REPRODUCTION.model_dump()
+        chosen["start"] = None if method.tuned else REPRODUCTION.canonical()  # an option that came later parts no rows
     if method.kind not in _DISTILLED:
         del chosen["distill_epochs"], chosen["distill_rate"], chosen["exam_rounds"]
     return chosen

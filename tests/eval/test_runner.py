@@ -19,8 +19,9 @@ from eval.methods.protocol import Prepared
 from eval.records import MuseRecord, MuseTransition, of_record, read_records
 from eval.rows import ItemRow, RowFolder
 from eval.runner import Shard, missing
-from eval.specs import Item, MethodSpec, RunSettings
+from eval.specs import REPRODUCTION, Item, MethodSpec, RunSettings
 from eval.workbench import Workbench
+from plume_memory.config import MethodSettings
 from plume_memory.errors import InvalidInput, PromptTooLong
 from plume_memory.testing import tiny_engine
 
@@ -163,7 +164,9 @@ def test_a_shard_that_makes_no_sense_is_refused(text: str) -> None:
         Shard.parse(text)
 
 
-def test_a_key_follows_what_answers_depend_on_and_nothing_else(records_file: Path, tmp_path: Path) -> None:
+def test_a_key_follows_what_answers_depend_on_and_nothing_else(
+    records_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     transition = of_record(read_records(records_file)[0])
     settings = RunSettings()
 
@@ -171,7 +174,7 @@ def test_a_key_follows_what_answers_depend_on_and_nothing_else(records_file: Pat
         return item.key(run)
 
     base, plume = Item(spec("base"), transition), Item(spec("plume"), transition)
-    other = RunSettings(hypernetwork="distill")
+    same, other = key(plume), RunSettings(hypernetwork="distill")
     assert key(base) == key(base, other), "a prompt does not depend on the network"
     assert key(plume) != key(plume, other)
     assert key(plume) == key(plume, RunSettings(distill_epochs=3)), "only CD is distilled"
@@ -186,6 +189,10 @@ def test_a_key_follows_what_answers_depend_on_and_nothing_else(records_file: Pat
         found.append(key(tuned, own))
     assert found[0] != found[1] == found[2], "how sure an answer counts as changes no answer"
     assert key(plume) != key(plume, RunSettings(max_new_tokens=9))
+    monkeypatch.setattr("eval.specs.REPRODUCTION", REPRODUCTION.model_copy(update={"recency_margin": 0.2}))
+    assert key(plume) != same
+    monkeypatch.setattr("eval.specs.REPRODUCTION", MethodSettings(delta=0.4, unit_tokens=192, recency_margin=None))
+    assert key(plume) == same, "an option that came later, with the value that changes nothing, parts no rows"
     assert key(plume) != key(Item(MethodSpec(name="plume", kind="plume", settings={"beta": 1.0}), transition))
     assert key(plume) != key(Item(spec("plume"), transition, fresh=True))
     assert key(plume) != key(Item(spec("plume"), dataclasses.replace(transition, texts=("other",))))
