@@ -67,7 +67,7 @@ def test_a_question_reads_every_chunk_of_its_text_and_the_chunks_rebuild_it(smal
         indices = [i for i, _ in row.reads]
         assert indices == list(range(indices[0], indices[0] + len(indices)))
         assert all(len(batch.texts[i]) <= 40 for i in indices)
-        found.append("".join(decoded(batch.texts[i]) for i in indices))
+        found.append(decoded(tuple(id_ for i in indices for id_ in batch.texts[i])))  # a cut can part a character
     assert sorted("".join(one.split()) for one in found) == sorted("".join(one.split()) for one in texts)
     assert max(len(row.reads) for _, row in rows_of(batches(settings, FactSource("facts")), 4)) > 3
 
