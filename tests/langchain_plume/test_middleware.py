@@ -42,6 +42,17 @@ class Foreign(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=AIMessage(shown))])
 
 
+class Failing(AgentMiddleware):
+    """Fails behind the memory's hook once, as a crash would: the node is run again on resuming."""
+
+    failures = 1
+
+    def after_agent(self, state: Any, runtime: Any) -> None:
+        if self.failures:
+            self.failures -= 1
+            raise RuntimeError("the process died here")
+
+
 @pytest.fixture
 def pool(tmp_path: Path) -> Iterator[MemoryPool]:
     with MemoryPool(f"sqlite:///{tmp_path / 'log.db'}", engine=ENGINE) as opened:
@@ -87,16 +98,6 @@ async def test_the_async_hooks_do_the_same(pool: MemoryPool) -> None:
 
 
 def test_a_message_is_written_once_however_often_the_run_is_resumed(memory: ParametricMemory) -> None:
-    class Failing(AgentMiddleware):
-        """Fails behind the memory's hook once, as a crash would: the node is run again on resuming."""
-
-        failures = 1
-
-        def after_agent(self, state: Any, runtime: Any) -> None:
-            if self.failures:
-                self.failures -= 1
-                raise RuntimeError("the process died here")
-
     # after_agent runs from the last to the first: the memory writes, then the other one fails
     agent = create_agent(
         ChatPlume(max_tokens=4, min_tokens=1),
@@ -303,16 +304,6 @@ def test_a_message_that_no_log_can_hold_is_written_without_it_and_holds_up_nothi
 
 
 def test_what_was_erased_before_a_run_went_on_stays_erased(memory: ParametricMemory) -> None:
-    class Failing(AgentMiddleware):
-        """Fails once behind the memory's hook: the node is run again on resuming."""
-
-        failures = 1
-
-        def after_agent(self, state: Any, runtime: Any) -> None:
-            if self.failures:
-                self.failures -= 1
-                raise RuntimeError("the process died here")
-
     agent = create_agent(Foreign(), middleware=[Failing(), PlumeMemoryMiddleware(memory)], checkpointer=InMemorySaver())
     thread: Any = {"configurable": {"thread_id": "t"}}
     with pytest.raises(RuntimeError, match="died"):
