@@ -13,6 +13,7 @@ from plume_memory.hypernet.fastweight.checkpoint import load, read_manifest
 from plume_memory.hypernet.fastweight.parameterizer import FastWeightParameterizer
 from plume_memory.hypernet.shipped import shipped_hypernetwork
 from plume_memory.lora.factors import LoraFactors
+from plume_memory.memory import ParametricMemory
 from plume_memory.model.base import BaseModel
 from plume_memory.model.decode import DecodeSettings, Query
 from plume_memory.model.streams import Row
@@ -100,3 +101,12 @@ def test_a_model_without_a_network_is_distilled_by_default(tmp_path: Path) -> No
 def test_a_model_without_a_shipped_network_says_what_to_do() -> None:
     with pytest.raises(InvalidInput, match="plume train"):
         Engine.load("someone/else", hypernetwork="shipped")
+
+
+@pytest.mark.model
+def test_a_later_sentence_about_something_else_does_not_replace_the_answer(engine: Engine, tmp_path: Path) -> None:
+    """Both name a town and are about as sure; where one lives bears less on where one was born."""
+    with ParametricMemory.open("me", url=f"sqlite:///{tmp_path / 'me.db'}", engine=engine) as memory:
+        memory.update("I was born in Oslo.")
+        memory.update("I live in Rome.")
+        assert "Oslo" in memory.ask("Where was I born?", max_new_tokens=24).text
