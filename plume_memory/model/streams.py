@@ -71,9 +71,22 @@ def prefill(base: BaseModel, rows: Sequence[Row], *, rank: int | None = None) ->
         rank: pad adapters to this rank.
     """
     adapters = stack_rows([row.factors for row in rows], device=base.device, dtype=base.dtype, rank=rank)
+    longest = max(row.tokens for row in rows)
+    lengths = torch.tensor([row.tokens for row in rows], device=base.device)
+    mask = torch.arange(longest, device=base.device) >= longest - lengths[:, None]
+    if all(row.prefix is None for row in rows):  # one pass, as wide as its longest row: nothing to put together
+        with attached(base.model, adapters):
+            logits, cache = _read(base, list(rows))
+        return Prefilled(logits, cache, mask, adapters)
+    return Prefilled(*_read_in_groups(base, rows, adapters, longest), mask, adapters)
+
+
+def _read_in_groups(
+    base: BaseModel, rows: Sequence[Row], adapters: AdapterRows | None, longest: int
+) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
+    """Logits and cache of rows of which some have a prefix."""
     plain = [i for i, row in enumerate(rows) if row.prefix is None]
     groups = ([plain] if plain else []) + [[i] for i, row in enumerate(rows) if row.prefix is not None]
-    longest = max(row.tokens for row in rows)
     logits: list[Tensor] = [torch.empty(0)] * len(rows)
     caches: list[list[tuple[Tensor, Tensor]]] = [[]] * len(rows)
     for group in groups:
@@ -87,9 +100,7 @@ def prefill(base: BaseModel, rows: Sequence[Row], *, rank: int | None = None) ->
         (torch.stack([c[layer][0] for c in caches]), torch.stack([c[layer][1] for c in caches]))
         for layer in range(len(caches[0]))
     ]
-    lengths = torch.tensor([row.tokens for row in rows], device=base.device)
-    mask = torch.arange(longest, device=base.device) >= longest - lengths[:, None]
-    return Prefilled(torch.stack(logits), cache, mask, adapters)
+    return torch.stack(logits), cache
 
 
 def _read(base: BaseModel, rows: list[Row]) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
