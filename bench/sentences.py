@@ -121,7 +121,7 @@ ROUTERS = {
 def evidence(engine: Engine, transitions: Sequence[MuseTransition]) -> None:
     """Print what each router's evidence holds."""
     for name, settings in ROUTERS.items():
-        routing = Engine(engine.base, engine.parameterizer, settings)
+        routing = engine.composed_with(settings)
         current: list[float] = []
         stale: list[float] = []
         words: list[float] = []

@@ -204,7 +204,7 @@ class Workbench:
             raise InvalidInput(f"Method {spec.name!r} has settings PLUME does not know or take: {err}") from err
         # one per settings: a new engine reads its tokenizer anew, which is no part of an update
         if chosen not in self._engines:
-            own = Engine(self.engine.base, self.engine.parameterizer, chosen)
+            own = self.engine.composed_with(chosen)
             own.count_tokens("a word")
             self._engines[chosen] = own
         return self._engines[chosen]

@@ -28,6 +28,7 @@ from plume_memory.hypernet.shipped import chosen_network
 from plume_memory.lora.algebra import KeyedChunk, compose_chunks, weighted_sum
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.lora.files import from_bytes, to_bytes
+from plume_memory.model.adapters import shared_rows
 from plume_memory.model.base import BaseModel
 from plume_memory.model.decode import DecodeSettings, FusedDecoder, Query
 from plume_memory.model.grammar import Grammar
@@ -87,7 +88,12 @@ class Engine:
     """
 
     def __init__(
-        self, base: BaseModel, parameterizer: Parameterizer | None, settings: MethodSettings | None = None
+        self,
+        base: BaseModel,
+        parameterizer: Parameterizer | None,
+        settings: MethodSettings | None = None,
+        *,
+        reranker: LoraFactors | None = None,
     ) -> None:
         """Put an engine together.
 
@@ -96,6 +102,8 @@ class Engine:
             parameterizer: text → factors; None for a model without one (`evidence="kv"` only).
             settings: the method's settings; by default the paper's, `DISTILLED_SETTINGS` for a
                 parameterizer that writes one adapter per unit, `PREFIX_SETTINGS` without one.
+            reranker: attached while the model reads units for a question, by the routers that have it read; the
+                bare model reads without.
 
         Raises:
             InvalidInput: `evidence="lora"` without a parameterizer.
@@ -111,7 +119,11 @@ class Engine:
         self.base = base
         self.parameterizer = parameterizer
         self.decoder = FusedDecoder(base)
-        self._activation = Activation(self.settings, partial(question_log_probs, base))
+        self._reranker = reranker
+        shared = None if reranker is None else shared_rows(reranker, device=base.device, dtype=base.dtype)
+        self._activation = Activation(
+            self.settings, partial(question_log_probs, base), partial(question_log_probs, base, adapter=shared)
+        )
         self._recent = Recent()
 
     @classmethod
@@ -154,13 +166,19 @@ class Engine:
             distilled = settings.over(DISTILLED_SETTINGS) if settings else None
             return cls(base, DistillationParameterizer(base, progress=progress), distilled)
         loaded = load_hypernetwork(base, network, settings, cache=cache)
-        return cls(base, loaded.parameterizer, loaded.settings)
+        return cls(base, loaded.parameterizer, loaded.settings, reranker=loaded.reranker)
+
+    def composed_with(self, settings: MethodSettings) -> "Engine":
+        """Return an engine of the same model, parameterizer and reranker with other settings."""
+        return Engine(self.base, self.parameterizer, settings, reranker=self._reranker)
 
     @cached_property
     def fingerprint(self) -> str:
-        """sha256 over model, parameterizer and settings: with a log prefix it determines every answer."""
+        """sha256 over model, parameterizer, settings and reranker: with a log prefix it determines every answer."""
         own = self.parameterizer.fingerprint if self.parameterizer else "none"
         parts = [self.base.fingerprint, str(self.base.dtype), own, self.settings.canonical()]
+        if self._reranker is not None:
+            parts.append(hashlib.sha256(to_bytes(self._reranker)).hexdigest())
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     @cached_property

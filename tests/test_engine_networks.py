@@ -1,6 +1,7 @@
 """The engine on a fast-weight network, one A for all: windows, pieces, what is cached, and its settings."""
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from plume_memory.hypernet.fastweight.config import FastWeightConfig
 from plume_memory.hypernet.fastweight.network import FastWeightNetwork
 from plume_memory.hypernet.fastweight.parameterizer import load_fast_weight_parameterizer
 from plume_memory.hypernet.loading import load_hypernetwork
+from plume_memory.lora.factors import LoraFactors, Pair
 from plume_memory.lora.files import from_bytes
 from plume_memory.model.likelihood import question_likelihoods, question_log_probs
 from plume_memory.records import History, Transition, Unit
@@ -287,3 +289,28 @@ def test_a_network_with_one_a_for_all_writes_the_joined_text(network: Path) -> N
     assert torch.equal(found.delta(MODULE, 1), expected.delta(MODULE, 1))  # type: ignore[union-attr]
     assert found.modules[MODULE].A is parameterizer.shared_a[MODULE]  # type: ignore[union-attr]
     assert not cache.held
+
+
+def test_a_networks_reranker_reads_units_and_is_part_of_the_fingerprint(network: Path) -> None:
+    """What comes first is what is likeliest to the model with the adapter, merged into its weights here."""
+    chance = torch.Generator().manual_seed(3)
+    pair = Pair(torch.randn(1, 2, 64, generator=chance), torch.randn(1, 2, 32, generator=chance))
+    reranker = LoraFactors({MODULE: pair}, (1,))
+    settings = MethodSettings(router="likelihood")
+    base, merged = tiny_base("llama"), tiny_base("llama")
+    with torch.no_grad():
+        merged.model.model.layers[1].get_submodule(MODULE).weight += reranker.delta(MODULE, 1)
+    parameterizer = load_fast_weight_parameterizer(base, network)
+    plain = Engine(base, parameterizer, settings)
+    with_it = Engine(base, parameterizer, settings, reranker=reranker)
+    index = UnitIndex(CHOSEN)
+
+    asked = "Where does Alice live?"
+    scores = {one.unit.position: one.score for one in with_it.rank(index, asked, k=3)}
+    expected = question_likelihoods(merged, [unit.text for unit in CHOSEN], asked)
+    assert scores == pytest.approx({unit.position: math.exp(p) for unit, p in zip(CHOSEN, expected, strict=True)})
+    assert scores != pytest.approx({one.unit.position: one.score for one in plain.rank(index, asked, k=3)}, rel=1e-3)
+
+    other = with_it.composed_with(MethodSettings(router="sentences"))
+    assert len({plain.fingerprint, with_it.fingerprint, other.fingerprint}) == 3
+    assert other.composed_with(settings).fingerprint == with_it.fingerprint

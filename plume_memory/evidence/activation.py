@@ -24,6 +24,9 @@ class Activation:
 
     settings: MethodSettings
     log_probs: QuestionLogProbs
+    """By the bare model: whether memory bears on a question at all."""
+    read: QuestionLogProbs
+    """By who ranks the units: a trained reranker, or the bare model too."""
 
     def rank(self, index: UnitIndex, question: str, *, k: int) -> list[ScoredUnit]:
         """Return up to `k` units in the order of activation, by the router of the settings; none is missing.
@@ -63,7 +66,7 @@ class Activation:
         return together + [[one] for one in routed]
 
     def _read_for(self, question: str) -> Likelihoods:
-        return lambda texts: [sum(each) / len(each) for each in self.log_probs(texts, question)]
+        return lambda texts: [sum(each) / len(each) for each in self.read(texts, question)]
 
     def _bears_on(self, chosen: Sequence[ScoredUnit], question: str) -> bool:
         if self.settings.relevance is None or not question.strip():

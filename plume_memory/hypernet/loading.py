@@ -8,15 +8,18 @@ from plume_memory.hypernet.d2l.loading import load_d2l_parameterizer
 from plume_memory.hypernet.fastweight.checkpoint import is_fast_weight, read_manifest
 from plume_memory.hypernet.fastweight.parameterizer import load_fast_weight_parameterizer
 from plume_memory.hypernet.parameterizer import Parameterizer
+from plume_memory.hypernet.reranker import load_reranker
+from plume_memory.lora.factors import LoraFactors
 from plume_memory.model.base import BaseModel
 from plume_memory.model.hub import HubCheckpoint
 
 
 class LoadedHypernetwork(NamedTuple):
-    """A parameterizer and the settings its answers are best composed with."""
+    """A parameterizer, the settings its answers are best composed with, and its reranker if it has one."""
 
     parameterizer: Parameterizer
     settings: MethodSettings
+    reranker: LoraFactors | None = None
 
 
 def load_hypernetwork(
@@ -40,7 +43,10 @@ def load_hypernetwork(
         HubUnreachable: the published checkpoint is not on this machine and the hub is out of reach.
     """
     if isinstance(source, Path) and is_fast_weight(source):
-        own = MethodSettings(**read_manifest(source).answers.model_dump())
-        return LoadedHypernetwork(load_fast_weight_parameterizer(base, source), settings.over(own) if settings else own)
+        manifest = read_manifest(source)
+        own = MethodSettings(**manifest.answers.model_dump())
+        parameterizer = load_fast_weight_parameterizer(base, source)
+        reranker = load_reranker(source, manifest.reranker_sha256) if manifest.reranker_sha256 else None
+        return LoadedHypernetwork(parameterizer, settings.over(own) if settings else own, reranker)
     chosen = settings or MethodSettings()
     return LoadedHypernetwork(load_d2l_parameterizer(base, source, chosen, cache=cache), chosen)

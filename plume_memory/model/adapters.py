@@ -68,6 +68,25 @@ def stack_rows(
     return AdapterRows(modules, len(factors), rank or widest)
 
 
+def shared_rows(factors: LoraFactors, *, device: torch.device, dtype: torch.dtype) -> AdapterRows:
+    """One adapter for every row of any batch: nothing is stacked.
+
+    Args:
+        factors: the adapter.
+        device: where the model runs.
+        dtype: in which the delta is computed.
+    """
+    modules = {
+        (layer, name): (
+            A[at].to(device=device, dtype=dtype).T.contiguous(),
+            (factors.scale * B[at]).to(device=device, dtype=dtype),
+        )
+        for name, (A, B) in factors.modules.items()
+        for at, layer in enumerate(factors.layers)
+    }
+    return AdapterRows(modules, 1, factors.rank)
+
+
 def _stack_module(
     factors: Sequence[LoraFactors | None],
     name: str,

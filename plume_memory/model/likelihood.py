@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from plume_memory.errors import InvalidInput
+from plume_memory.model.adapters import AdapterRows, attached
 from plume_memory.model.base import BaseModel
 
 BATCH_TOKENS = 4096
@@ -30,34 +31,48 @@ def question_likelihoods(base: BaseModel, texts: Sequence[str], question: str) -
     return [sum(log_probs) / len(log_probs) for log_probs in question_log_probs(base, texts, question)]
 
 
-def question_log_probs(base: BaseModel, texts: Sequence[str], question: str) -> list[list[float]]:
+def question_log_probs(
+    base: BaseModel, texts: Sequence[str], question: str, *, adapter: AdapterRows | None = None
+) -> list[list[float]]:
     r"""Return log p(question token | text, tokens before) of each of the question's n tokens, in nats, by text.
 
     The model reads "{text}\n\nQuestion:" and then " {question}", both without white space at their ends and
     encoded apart, so that the question has the same ids behind every text. A text that does not fit the
     context window beside the question keeps its end; of a question longer than `QUESTION_TOKENS`, or than half
-    the window, the end is scored. No adapter is attached.
+    the window, the end is scored.
 
     Args:
         base: its lock is taken for one batch at a time.
         texts: any number, also none.
         question: not blank.
+        adapter: attached while the model reads, the same for every text (`shared_rows`): a trained reranker; the
+            bare model reads without.
 
     Raises:
         InvalidInput: the question has no token, or half a character.
     """
-    asked = _question_ids(base, question)[-min(QUESTION_TOKENS, base.context_window // 2) :]
-    head = _head(base)
+    asked = question_ids(base, question)[-min(QUESTION_TOKENS, base.context_window // 2) :]
+    head = text_head(base)
     room = base.context_window - len(head) - len(asked)
-    rows = [head + base.chat.encode(f"{text.strip()}\n\nQuestion:")[-room:] for text in texts]
+    rows = [head + text_ids(base, text)[-room:] for text in texts]
     found: list[list[float]] = [[] for _ in rows]
     for batch in _batches([len(row) + len(asked) for row in rows]):
-        for at, values in zip(batch, _score(base, [rows[i] for i in batch], asked), strict=True):
+        for at, values in zip(batch, _score(base, [rows[i] for i in batch], asked, adapter), strict=True):
             found[at] = values
     return found
 
 
-def _question_ids(base: BaseModel, question: str) -> list[int]:
+def text_ids(base: BaseModel, text: str) -> list[int]:
+    """What is read of a text before a question, without the head of any text."""
+    return base.chat.encode(f"{text.strip()}\n\nQuestion:")
+
+
+def question_ids(base: BaseModel, question: str) -> list[int]:
+    """What is scored of a question.
+
+    Raises:
+        InvalidInput: it has no token, or half a character.
+    """
     try:
         question.encode()
     except UnicodeEncodeError as err:
@@ -68,8 +83,8 @@ def _question_ids(base: BaseModel, question: str) -> list[int]:
     return ids
 
 
-def _head(base: BaseModel) -> list[int]:
-    """The beginning-of-text token where the tokenizer puts one in front of any text: Gemma reads nothing without."""
+def text_head(base: BaseModel) -> list[int]:
+    """Return the beginning-of-text token where the tokenizer puts one before any text: Gemma reads nothing without."""
     return [i for i in base.tokenizer("")["input_ids"] if i == base.tokenizer.bos_token_id]
 
 
@@ -85,7 +100,9 @@ def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
         yield batch
 
 
-def _score(base: BaseModel, rows: Sequence[list[int]], asked: list[int]) -> list[list[float]]:
+def _score(
+    base: BaseModel, rows: Sequence[list[int]], asked: list[int], adapter: AdapterRows | None
+) -> list[list[float]]:
     """Log p of each of `asked` behind each row of ids.
 
     Padded on the right and without a mask: causal attention looks back only, through a sliding window too, so
@@ -96,7 +113,7 @@ def _score(base: BaseModel, rows: Sequence[list[int]], asked: list[int]) -> list
     for at, row in enumerate(rows):
         ids[at, : len(row) + len(asked)] = torch.tensor(row + asked)
     positions = starts[:, None] + torch.arange(len(asked))  # [R, n]
-    with base.lock, torch.inference_mode():
+    with base.lock, torch.inference_mode(), attached(base.model, adapter):
         hidden = base.model.model(input_ids=ids.to(base.device), use_cache=False).last_hidden_state  # [R, S, D]
         hidden = hidden[torch.arange(len(rows), device=base.device)[:, None], positions.to(base.device)]  # [R, n, D]
         targets = torch.tensor(asked, device=base.device).repeat(len(rows))

@@ -1,10 +1,9 @@
-"""Settings to parts: the data sources, the network and what saves it."""
+"""Settings to parts: the network, what it learns by, and what saves it."""
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -20,41 +19,30 @@ from plume_memory.model.base import BaseModel
 from plume_memory.model.hub import default_cache
 from plume_memory.training.calibrate import calibrate
 from plume_memory.training.card import DataSource, TaskCard
-from plume_memory.training.facts import FactSource
+from plume_memory.training.data import Data, read_data
 from plume_memory.training.items import ItemWriter
 from plume_memory.training.requirements import require_use
-from plume_memory.training.samples import Sample, Source
+from plume_memory.training.samples import Source
 from plume_memory.training.settings import (
     D2LSettings,
     FactsData,
     FastWeightSettings,
-    JsonlData,
+    RerankerSettings,
     TextData,
     TrainSettings,
 )
-from plume_memory.training.sources import JsonlSource, MixedSource, TextSource
 from plume_memory.training.teacher import Teacher
 from plume_memory.training.writing import D2LWriter, FastWeightWriter, TextWriter
-
-_PROSE_SAMPLES = 48
 
 
 @dataclass(frozen=True, slots=True)
 class Built:
     """The parts of a task."""
 
-    source: Source
-    updates: Source
-    """Of samples with an update: the sources that can make one."""
-    facts: Callable[[int, bool], Source]
-    """Invented facts for the evaluation: so many per text, of the held-out families or of the trained ones."""
+    data: Data
     item_writer: ItemWriter
     writer: TextWriter
     teacher: Teacher | None
-    evaluation: Mapping[str, list[Sample]]
-    """Prose that is never trained on."""
-    sources: list[str]
-    """One line for each source: what of it is used, and what is left out."""
     processes: int
     save: Callable[[Path], None]
     card: Callable[[], TaskCard]
@@ -74,54 +62,23 @@ def build(base: BaseModel, settings: TrainSettings, *, processes: int = 1, cache
             objectives.
     """
     require_use(settings, vocabulary=base.model.config.vocab_size)
-    root = Path(settings.data_root).expanduser()
-    sources = [(one.weight, _source(one, root)) for one in settings.data]
-    source = MixedSource("mixed", sources)
-    editable, told = _updatable(sources, settings)
-    writer = _writer(base, settings, source)
+    data = read_data(settings)
+    writer = _writer(base, settings, data.source)
     answers = _answers(settings)  # now: its start may be gone when the network is saved
     teacher = None
     if settings.objectives.distillation > 0:
         teacher = Teacher(base, settings.objectives.top_k, (cache or default_cache() / "training") / "teacher.db")
     return Built(
-        source=source,
-        updates=MixedSource("updates", editable) if editable else source,
-        facts=lambda count, held_out: _facts(settings, count, held_out),
+        data=data,
         item_writer=ItemWriter(
             base.chat, _end_id(base), settings.objectives.span_tokens, statements=settings.objectives.statements
         ),
         writer=writer,
         teacher=teacher,
-        evaluation={one.name: _held_out(one, settings) for one in settings.evaluation.prose},
-        sources=[one.summary for _, one in sources if isinstance(one, JsonlSource | TextSource)] + told,
         processes=processes,
         save=lambda folder: _save(writer, folder, base, settings, answers),
-        card=lambda: _card(base, settings),
+        card=lambda: card_of(base, settings),
     )
-
-
-def _updatable(
-    sources: list[tuple[float, Source]], settings: TrainSettings
-) -> tuple[list[tuple[float, Source]], list[str]]:
-    """The sources that updates can be made of, and a line for each that has questions and cannot.
-
-    Raises:
-        TrainingError: updates are asked for and there is none.
-    """
-    if settings.update.share == 0:
-        return [], []
-    able = [one for one in sources if _can_update(one[1])]
-    if not able:
-        raise TrainingError(
-            "update.share is above 0, and no source can make an update: plain text has no answers, and no answer of "
-            "the others can be edited (a number, a date, or a name that stands in the text). Add a source, or set it 0."
-        )
-    unable = [one.name for _, one in sources if isinstance(one, JsonlSource) and not one.can_update]
-    return able, [f"{name}: none of its answers can be edited, so no update is made of it" for name in unable]
-
-
-def _can_update(source: Source) -> bool:
-    return isinstance(source, FactSource) or (isinstance(source, JsonlSource) and source.can_update)
 
 
 def _end_id(base: BaseModel) -> int:
@@ -130,41 +87,12 @@ def _end_id(base: BaseModel) -> int:
     return end if end in base.stop_ids else int(base.tokenizer.eos_token_id)
 
 
-def _source(data: Any, root: Path) -> Source:
-    if isinstance(data, FactsData):
-        return FactSource("facts", exclude_families=data.exclude_families)
-    if isinstance(data, JsonlData):
-        paths = [root / path for path in data.paths]
-        return JsonlSource(data.name, paths, largest_words=data.largest_words, extractive=data.extractive)
-    return TextSource(data.name, root / data.folder, largest_words=data.largest_words)
-
-
-def _facts(settings: TrainSettings, count: int, held_out: bool) -> Source:
-    held = settings.evaluation.families
-    if held_out:
-        return FactSource("held-out", smallest=count, only_families=held)
-    excluded = [set(one.exclude_families) for one in settings.data if isinstance(one, FactsData)]
-    never_trained = set.intersection(*excluded) if excluded else set()
-    return FactSource("facts", smallest=count, exclude_families=never_trained.union(held))
-
-
-def _held_out(data: JsonlData, settings: TrainSettings) -> list[Sample]:
-    source = _source(data, Path(settings.data_root).expanduser())
-    chance = random.Random(f"{settings.evaluation.seed}:{data.name}")
-    drawn = [source.draw(chance, largest=1, update=False) for _ in range(4 * _PROSE_SAMPLES)]
-    distinct = {sample.text: sample for sample in drawn}  # a text beside itself would not be a control
-    if len(distinct) < 2:
-        raise TrainingError(
-            f"evaluation.prose {data.name!r} has one passage, and each is asked with another's adapter too; give two."
-        )
-    return list(distinct.values())[:_PROSE_SAMPLES]
-
-
 # --- networks -------------------------------------------------------------------------------------
 
 
 def _writer(base: BaseModel, settings: TrainSettings, source: Source) -> TextWriter:
     own = settings.network
+    assert not isinstance(own, RerankerSettings), "a task of its own (training/reranking.py)"
     torch.manual_seed(settings.run.seed)
     if isinstance(own, D2LSettings):
         if settings.start is not None:
@@ -288,8 +216,22 @@ def _answers(settings: TrainSettings) -> fastweight.AnswerSettings:
 # --- the card -------------------------------------------------------------------------------------
 
 
-def _card(base: BaseModel, settings: TrainSettings) -> TaskCard:
-    kinds = {"fast-weight": "fast-weight network", "d2l": "Doc-to-LoRA network"}
+_WRITES = (
+    "that turns a text into LoRA factors on `mlp.down_proj` of its base model: the model then answers questions about "
+    "the text without it in the prompt."
+)
+_KINDS = {
+    "fast-weight": ("fast-weight network", _WRITES),
+    "d2l": ("Doc-to-LoRA network", _WRITES),
+    "reranker": (
+        "hypernetwork with a reranker",
+        "that was trained before, and an adapter with which its base model finds the sentences that answer a question.",
+    ),
+}
+
+
+def card_of(base: BaseModel, settings: TrainSettings) -> TaskCard:
+    """What the model card of a run says."""
     sources = []
     for one in settings.data:
         if isinstance(one, FactsData):
@@ -299,12 +241,10 @@ def _card(base: BaseModel, settings: TrainSettings) -> TaskCard:
             sources.append(DataSource(one.name, one.licence, f"weight {one.weight:g}: {files}"))
     if settings.start is not None:
         sources.append(DataSource(settings.start, "see its card", "the trained network that this one went on from"))
+    name, does = _KINDS[settings.network.kind]
     return TaskCard(
-        name=f"{base.name} {kinds[settings.network.kind]}",
-        summary=(
-            f"A {kinds[settings.network.kind]} that turns a text into LoRA factors on `mlp.down_proj` of {base.name}: "
-            "the model then answers questions about the text without it in the prompt."
-        ),
+        name=f"{base.name} {name}",
+        summary=f"A {name} {does}",
         base_model=base.name,
         base_fingerprint=base.fingerprint,
         dtype=str(base.dtype).removeprefix("torch."),

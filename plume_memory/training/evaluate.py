@@ -48,7 +48,7 @@ class Evaluator:
                 )
         if chosen.updates:
             found |= self._updated()
-        for name, samples in self._built.evaluation.items():
+        for name, samples in self._built.data.evaluation.items():
             found[f"prose_{name}"] = self._share(samples, swap=False, exact=False)
             found[f"prose_{name}_swapped"] = self._share(samples, swap=True, exact=False)
             found[f"prose_{name}_exact"] = self._share(samples, swap=False, exact=True)
@@ -57,7 +57,7 @@ class Evaluator:
 
     def _facts(self, count: int, texts: int, *, held_out: bool = False) -> list[Sample]:
         chance = random.Random(f"{self._settings.evaluation.seed}:{count}")
-        source = self._built.facts(count, held_out)
+        source = self._built.data.facts(count, held_out)
         return [source.draw(chance, largest=count, update=False) for _ in range(texts)]
 
     def _share(self, samples: Sequence[Sample], *, swap: bool, exact: bool) -> float:
@@ -76,7 +76,7 @@ class Evaluator:
         """What is answered after a correction, by the composed memory alone."""
         stage, chosen = self._settings.update, self._settings.evaluation
         chance = random.Random(f"{chosen.seed}:updates")
-        source = self._built.facts(4, False)
+        source = self._built.data.facts(4, False)
         right: dict[str, list[bool]] = {"update_current": [], "update_stale": [], "update_kept": []}
         for _ in range(0, chosen.updates, _AT_ONCE):
             some = [source.draw(chance, largest=4, update=True) for _ in range(_AT_ONCE)]

@@ -41,6 +41,13 @@ class Packed:
 
 def pack(rows: Sequence[Sequence[Item]], head: Sequence[int], *, device: torch.device, dtype: torch.dtype) -> Packed:
     """Pack the items of each row behind one head."""
+    return pack_behind([head] * len(rows), rows, device=device, dtype=dtype)
+
+
+def pack_behind(
+    heads: Sequence[Sequence[int]], rows: Sequence[Sequence[Item]], *, device: torch.device, dtype: torch.dtype
+) -> Packed:
+    """Pack the items of each row behind a head of its own."""
     ids: list[list[int]] = []
     positions: list[list[int]] = []
     owners: list[list[int]] = []  # 0 head, 1… items, -1 padding
@@ -49,7 +56,7 @@ def pack(rows: Sequence[Sequence[Item]], head: Sequence[int], *, device: torch.d
     item: list[int] = []
     in_answer: list[bool] = []
     flat: list[Item] = []
-    for r, items in enumerate(rows):
+    for r, (head, items) in enumerate(zip(heads, rows, strict=True)):
         row, place, owner = list(head), list(range(len(head))), [0] * len(head)
         for n, one in enumerate(items, start=1):
             tokens = [*one.prompt_ids, *one.target_ids[:-1]]

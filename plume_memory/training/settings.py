@@ -49,6 +49,20 @@ class D2LSettings(BaseModel):
         return self
 
 
+class RerankerSettings(BaseModel):
+    """An adapter with which the base model ranks sentences for a question (training/reranking), beside `start`."""
+
+    model_config = _FROZEN
+
+    kind: Literal["reranker"] = "reranker"
+    lowest_layer: float = Field(default=1 / 3, ge=0, lt=1, description="Layers from this share of the depth on adapt.")
+    rank: int = Field(default=16, ge=1)
+    sharpness: float = Field(
+        default=6.0, gt=0, description="What a nat per token of the question counts in the softmax."
+    )
+    sentences: int = Field(default=8, ge=2, description="Most sentences of one text that a question is asked of.")
+
+
 class FactsData(BaseModel):
     """Invented facts (training/facts)."""
 
@@ -175,7 +189,9 @@ class TrainSettings(BaseModel):
     model_config = _FROZEN
 
     model: str = "smollm2-135m"
-    network: Annotated[FastWeightSettings | D2LSettings, Field(discriminator="kind")] = FastWeightSettings()
+    network: Annotated[FastWeightSettings | D2LSettings | RerankerSettings, Field(discriminator="kind")] = (
+        FastWeightSettings()
+    )
     start: str | None = Field(default=None, description="Folder of a trained hypernetwork to go on from.")
     data_root: str = Field(default=".", description="Folder that the paths of `data` and `evaluation` start from.")
     data: tuple[Annotated[FactsData | JsonlData | TextData, Field(discriminator="kind")], ...] = (FactsData(),)

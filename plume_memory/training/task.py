@@ -16,17 +16,19 @@ from plume_memory.training.batches import Batch, Batches
 from plume_memory.training.build import Built, build
 from plume_memory.training.card import TaskCard
 from plume_memory.training.compiled import compile_layers
+from plume_memory.training.data import read_data
 from plume_memory.training.evaluate import Evaluator
 from plume_memory.training.inputs import inputs_of
 from plume_memory.training.items import Item
 from plume_memory.training.packing import Packed, pack
-from plume_memory.training.settings import TrainSettings
+from plume_memory.training.reranking import RerankingTask
+from plume_memory.training.settings import RerankerSettings, TrainSettings
 from plume_memory.training.student import exact_items, item_means, target_logits, token_losses
 from plume_memory.training.task_protocol import StepReport
 from plume_memory.training.writing import Written, rows_of
 
 
-def build_task(settings: TrainSettings, device: str | None, processes: int = 1) -> "HypernetworkTask":
+def build_task(settings: TrainSettings, device: str | None, processes: int = 1) -> "HypernetworkTask | RerankingTask":
     """Load the base model and the data, make or load the network.
 
     Args:
@@ -41,6 +43,8 @@ def build_task(settings: TrainSettings, device: str | None, processes: int = 1) 
     base = BaseModel.load(settings.model, device=device)
     if settings.compile:
         compile_layers(base.model)
+    if isinstance(settings.network, RerankerSettings):
+        return RerankingTask(base, settings, read_data(settings), processes=processes)
     return HypernetworkTask(base, settings, build(base, settings, processes=processes))
 
 
@@ -51,11 +55,11 @@ class HypernetworkTask:
         self.base, self._settings, self._built = base, settings, built
         self._head = base.chat.prefix_ids()
         self._batches = Batches(
-            built.source,
+            built.data.source,
             built.item_writer,
             settings,
             base.chat.encode,
-            updates=built.updates,
+            updates=built.data.updates,
             processes=built.processes,
         )
         self._evaluator = Evaluator(base, settings, built)
@@ -108,7 +112,7 @@ class HypernetworkTask:
 
     def sources(self) -> list[str]:
         """One line for each source of data: what of it is used, and what is left out."""
-        return self._built.sources
+        return self._built.data.sources
 
     # --- objectives -------------------------------------------------------------------------------
 

@@ -16,7 +16,12 @@ INDEX = UnitIndex([Unit(i, i + 1, 0, len(text), text) for i, text in enumerate(T
 def activation(nothing: Sequence[float], behind: Sequence[float], **options: object) -> Activation:
     """Every text makes the question's tokens as likely as `behind`, no text as `nothing`."""
     settings = MethodSettings(**options)  # type: ignore[arg-type]
-    return Activation(settings, lambda texts, question: [behind if text else nothing for text in texts])
+
+    def read(texts: Sequence[str], question: str) -> list[list[float]]:
+        del question
+        return [behind if text else nothing for text in texts]
+
+    return Activation(settings, read, read)
 
 
 @pytest.mark.parametrize(
@@ -57,3 +62,20 @@ def test_sides_are_all_together_and_each_alone_where_each_may_answer() -> None:
     assert each.sides(routed) == [routed, *([one] for one in routed)]
     assert each.sides(routed[:1]) == [routed[:1]]
     assert each.sides([]) == [[]]
+
+
+def test_who_ranks_and_who_judges_relevance_may_be_two() -> None:
+    """A trained reranker orders the units; whether memory bears on the question stays the bare model's to say."""
+
+    def bare(texts: Sequence[str], question: str) -> list[list[float]]:
+        del question
+        return [[-1.0, -1.0] if text else [-4.0, -4.0] for text in texts]
+
+    def trained(texts: Sequence[str], question: str) -> list[list[float]]:
+        del question
+        return [[-1.0 if "Bob" in text else -3.0] for text in texts]
+
+    asked = "Where is the boathouse, if you please?"
+    settings = MethodSettings(router="sentences", relevance=5.9)
+    assert [one.unit.position for one in Activation(settings, bare, trained).activate(INDEX, asked)] == [1]
+    assert Activation(settings.model_copy(update={"relevance": 6.1}), bare, trained).activate(INDEX, asked) == []

@@ -9,6 +9,8 @@ import torch
 from tokenizers.processors import TemplateProcessing
 
 from plume_memory.errors import InvalidInput
+from plume_memory.lora.factors import LoraFactors, Pair
+from plume_memory.model.adapters import decoder_layers, shared_rows
 from plume_memory.model.base import BaseModel
 from plume_memory.model.likelihood import BATCH_TOKENS, QUESTION_TOKENS, question_likelihoods, question_log_probs
 from plume_memory.testing import byte_tokenizer, tiny_base
@@ -68,6 +70,26 @@ def test_a_batch_gives_the_mean_log_p_of_each_text_alone(tiny: BaseModel) -> Non
     assert found == pytest.approx([slow(tiny, text_ids(tiny, text), asked) for text in TEXTS], abs=1e-5)
     assert len(set(found)) == len(TEXTS)
     assert question_likelihoods(tiny, TEXTS[:1], f"\n{QUESTION} ") == pytest.approx(found[:1], abs=1e-5)
+
+
+def test_with_an_adapter_a_text_is_read_as_by_the_model_that_has_it(tiny: BaseModel) -> None:
+    chance = torch.Generator().manual_seed(0)
+    inner = decoder_layers(tiny.model)[1].get_submodule("mlp.down_proj")
+    pair = Pair(torch.randn(1, 2, 64, generator=chance), torch.randn(1, 2, 32, generator=chance))
+    factors = LoraFactors({"mlp.down_proj": pair}, (1,), scale=0.5)
+    bare = question_likelihoods(tiny, TEXTS, QUESTION)
+
+    adapter = shared_rows(factors, device=tiny.device, dtype=tiny.dtype)
+    found = question_log_probs(tiny, TEXTS, QUESTION, adapter=adapter)
+    delta = factors.delta("mlp.down_proj", 1)
+    with torch.no_grad():
+        inner.weight += delta
+        expected = question_likelihoods(tiny, TEXTS, QUESTION)
+        inner.weight -= delta
+
+    assert [sum(one) / len(one) for one in found] == pytest.approx(expected, abs=1e-4)
+    assert expected != pytest.approx(bare, abs=1e-2)
+    assert question_likelihoods(tiny, TEXTS, QUESTION) == pytest.approx(bare, abs=1e-5), "nothing stays attached"
 
 
 def test_batches_are_bounded_and_only_the_questions_logits_are_computed(tiny: BaseModel) -> None:

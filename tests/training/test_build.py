@@ -72,8 +72,8 @@ def test_every_kind_of_source_is_mixed_in(small: Small, root: Path, tiny_llama: 
 
     data = [{"kind": "facts"}, JSONL, TEXT]
     built = build(tiny_llama, small(data=data, data_root=str(root), update={"share": 0.1}))
-    drawn = [built.source.draw(random.Random(i), largest=2, update=False) for i in range(40)]
-    updated = [built.updates.draw(random.Random(i), largest=2, update=True) for i in range(20)]
+    drawn = [built.data.source.draw(random.Random(i), largest=2, update=False) for i in range(40)]
+    updated = [built.data.updates.draw(random.Random(i), largest=2, update=True) for i in range(20)]
 
     assert {sample.source for sample in drawn} == {"facts", "qa", "plain"}
     assert {sample.source for sample in updated} == {"facts", "qa"}, "plain text has no updates"
@@ -101,8 +101,8 @@ def test_prose_is_held_out_with_a_seed_of_its_own(small: Small, root: Path, tiny
     one = build(tiny_llama, small(data_root=str(root), evaluation=evaluation))
     other = build(tiny_llama, small(data_root=str(root), evaluation=evaluation, run={"seed": 9}))
 
-    assert one.evaluation == other.evaluation
-    assert all(isinstance(s, Sample) and s.asks for s in one.evaluation["qa"])
+    assert one.data.evaluation == other.data.evaluation
+    assert all(isinstance(s, Sample) and s.asks for s in one.data.evaluation["qa"])
 
 
 def test_the_same_settings_make_the_same_network(small: Small, tiny_llama: BaseModel) -> None:
@@ -188,7 +188,7 @@ def test_a_teacher_is_there_when_it_is_asked_for(small: Small, tmp_path: Path, t
 def test_evaluation_facts_are_exactly_so_many(small: Small, tiny_llama: BaseModel) -> None:
     import random
 
-    source = build(tiny_llama, small()).facts(5, False)
+    source = build(tiny_llama, small()).data.facts(5, False)
     assert isinstance(source, FactSource)
     assert {source.draw(random.Random(i), largest=5, update=False).facts for i in range(9)} == {5}
 
@@ -198,7 +198,7 @@ def test_held_out_families_are_evaluated_apart(small: Small, tiny_llama: BaseMod
 
     data = [{"kind": "facts", "exclude_families": ["codes"]}]
     built = build(tiny_llama, small(data=data, evaluation={"families": ["codes"]}))
-    held, trained = built.facts(1, True), built.facts(1, False)
+    held, trained = built.data.facts(1, True), built.data.facts(1, False)
     asked = [
         {held_out.draw(random.Random(i), largest=1, update=False).source for i in range(5)}
         for held_out in (held, trained)

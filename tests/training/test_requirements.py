@@ -70,12 +70,12 @@ def test_families_that_no_source_draws_from_are_not_evaluated_as_trained(small: 
         {"kind": "facts", "exclude_families": ["codes", "people"]},
         {"kind": "facts", "exclude_families": ["codes"]},
     ]
-    without = build(tiny_llama, small(data=data[1:])).facts(1, False)
-    mixed = build(tiny_llama, small(data=data)).facts(1, False)
+    without = build(tiny_llama, small(data=data[1:])).data.facts(1, False)
+    mixed = build(tiny_llama, small(data=data)).data.facts(1, False)
 
     drawn = [[source.draw(random.Random(i), largest=1, update=False) for i in range(60)] for source in (without, mixed)]
     assert drawn[0] == drawn[1], "what one of two sources draws from is trained on"
-    assert build(tiny_llama, small()).facts(1, False).draw(random.Random(0), largest=1, update=False)
+    assert build(tiny_llama, small()).data.facts(1, False).draw(random.Random(0), largest=1, update=False)
 
 
 def test_updates_are_made_of_the_sources_that_can(small: Small, tmp_path: Path, tiny_llama: BaseModel) -> None:
@@ -83,9 +83,9 @@ def test_updates_are_made_of_the_sources_that_can(small: Small, tmp_path: Path, 
     parts = {"data_root": str(tmp_path), "update": {"share": 0.5}}
     built = build(tiny_llama, small(data=data, **parts))
 
-    drawn = [built.updates.draw(random.Random(i), largest=2, update=True) for i in range(30)]
+    drawn = [built.data.updates.draw(random.Random(i), largest=2, update=True) for i in range(30)]
     assert {sample.source for sample in drawn} == {"facts", "dated"}
-    assert "colours: none of its answers can be edited, so no update is made of it" in built.sources
+    assert "colours: none of its answers can be edited, so no update is made of it" in built.data.sources
     with pytest.raises(TrainingError, match="no source can make an update"):
         build(tiny_llama, small(data=data[2:], **parts))
 
@@ -111,7 +111,7 @@ def test_what_is_used_and_what_is_left_out_is_said(small: Small, tmp_path: Path,
     (tmp_path / "texts" / "b.pdf").write_bytes(b"%PDF")
     data = [jsonl(tmp_path, rows), {"kind": "text", "name": "plain", "folder": "texts"}]
 
-    assert build(tiny_llama, small(data=data, data_root=str(tmp_path))).sources == [
+    assert build(tiny_llama, small(data=data, data_root=str(tmp_path))).data.sources == [
         "qa: 1 of 3 contexts, 1 questions; 3 left out (no answer, too long, or not in the text)",
         "plain: 1 passages of 1 files; 1 other files left out (not .txt or .md)",
     ]

@@ -40,8 +40,12 @@ CLOCK = {"seconds", "text_tokens_per_s", "student_tokens_per_s", "mfu"}
 
 
 def made(base: BaseModel, settings: TrainSettings, cache: Path | None = None, **parts: Any) -> HypernetworkTask:
-    """A task; `parts` replace what was built."""
-    return HypernetworkTask(base, settings, dataclasses.replace(build(base, settings, cache=cache), **parts))
+    """A task; `parts` replace the data."""
+    return HypernetworkTask(base, settings, with_data(build(base, settings, cache=cache), **parts))
+
+
+def with_data(built: Built, **parts: Any) -> Built:
+    return dataclasses.replace(built, data=dataclasses.replace(built.data, **parts))
 
 
 def gradients(task: HypernetworkTask) -> dict[str, torch.Tensor]:
@@ -49,7 +53,7 @@ def gradients(task: HypernetworkTask) -> dict[str, torch.Tensor]:
 
 
 def learned(base: BaseModel, settings: TrainSettings, source: Any, steps: int) -> tuple[Built, list[float]]:
-    built = dataclasses.replace(build(base, settings), source=source)
+    built = with_data(build(base, settings), source=source)
     task = HypernetworkTask(base, settings, built)
     optimizer = torch.optim.Adam(task.network.parameters(), lr=0.01)
     losses = []
@@ -100,7 +104,7 @@ def test_the_update_stage_learns_the_current_answer(small: Small, fixed: Any, mo
         objectives={**EVERYTHING, "distillation": 0, "retell_share": 0}, update={"share": 1.0}, curriculum={"asks": 3}
     )
     base = tiny_base("llama")
-    built = dataclasses.replace(build(base, settings), updates=fixed(moves))
+    built = with_data(build(base, settings), updates=fixed(moves))
     task = HypernetworkTask(base, settings, built)
     optimizer = torch.optim.Adam(task.network.parameters(), lr=0.01)
     parts = []

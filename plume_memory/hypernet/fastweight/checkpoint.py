@@ -69,6 +69,7 @@ class FastWeightManifest(BaseModel):
     max_tokens: int = Field(ge=1, description="Longest text that is written at once, in tokens.")
     answers: AnswerSettings = AnswerSettings()
     weights_sha256: str = Field(description="Over the shards' own sha256, in order: identifies the weights.")
+    reranker_sha256: str | None = Field(default=None, description="Of reranker.safetensors, where there is one.")
 
 
 class _Format(BaseModel):
@@ -134,8 +135,13 @@ def save(
         answers=answers or AnswerSettings(),
         weights_sha256=_sha256([folder / name for name in names]),
     )
-    (folder / _MANIFEST).write_text(manifest.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    write_manifest(manifest, folder)
     return manifest
+
+
+def write_manifest(manifest: FastWeightManifest, folder: Path) -> None:
+    """Write `config.json`, as the last of a folder's files."""
+    (folder / _MANIFEST).write_text(manifest.model_dump_json(indent=2, exclude_none=True) + "\n", encoding="utf-8")
 
 
 def is_fast_weight(folder: Path) -> bool:

@@ -1,0 +1,171 @@
+"""Which of several answers to one question is given: the rules of model/rivals.py, over answers decoded once.
+
+    python bench/rivals.py decode --out rivals.jsonl [--hypernetwork shipped] [--dataset mini-squad …] [--limit 8]
+    python bench/rivals.py choose rivals.jsonl
+
+`decode` goes on where it was killed: one JSON line per question, with every rival's answer, the log p of its tokens and
+its evidence. It also decodes `bench/pairs.jsonl`: two notes, one after the other, and a question about the first; in a
+third of them the second retells it. `choose` prints a JSON line for each rule: recall, the share of changed questions
+answered stale, and of the pairs that are no retellings, how many right answers the rule replaces by wrong ones.
+"""
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from eval.caches import CountingCache
+from eval.datasets.muse import load
+from eval.metrics.overlap import overlap, says
+from plume_memory.engine import Engine
+from plume_memory.evidence.provenance import last_telling
+from plume_memory.evidence.route import UnitIndex
+from plume_memory.model import rivals
+from plume_memory.model.decode import Decoded
+from plume_memory.model.rivals import TRIAL_TOKENS, Contest, Telling
+from plume_memory.records import History, ScoredUnit, TokenTrace, Transition, Unit, Usage
+
+Line = dict[str, Any]
+PAIRS = Path(__file__).parent / "pairs.jsonl"
+DATASETS = ("mini-squad", "mini-multihop", "mini-ropes", "muse-chains")
+RULES = (
+    *((margin, None, 0.5) for margin in (0.0, 0.1, 0.2, 0.3)),
+    *((0.2, recency, 0.5) for recency in (0.1, 0.2, 0.3)),
+    *((0.2, 0.2, reach) for reach in (0.3, 0.6, float("inf"))),
+)
+"""(margin of those alone, margin of those told later, reach); see `Contest`."""
+
+
+def histories(datasets: Sequence[str], limit: int | None) -> Iterator[tuple[str, str, Sequence[str], Sequence[Line]]]:
+    """(dataset, id, texts, questions) of what is decoded: the pairs, then the records."""
+    for number, text in enumerate(PAIRS.read_text(encoding="utf-8").splitlines()):
+        pair = json.loads(text)
+        right, other = ("later", "earlier") if pair["retold"] else ("earlier", "later")
+        asked = {"question": pair["question"], "answers": [pair[right]], "other": [pair[other]]}
+        kind = "retold" if pair["retold"] else "others"
+        yield kind, f"{kind}-{number}", (pair["earlier"], pair["later"]), [asked]
+    for name in datasets:
+        for one in load(name, limit=limit):
+            keys = {"question", "answers", "old_answers", "affected"}
+            yield name, f"{one.id}@{one.step}", one.texts, [q.model_dump(include=keys) for q in one.questions]
+
+
+def answered(engine: Engine, texts: Sequence[str], questions: Sequence[Line]) -> Iterator[Line]:
+    """Each question with every rival's answer."""
+    cache = CountingCache()
+    history = History("bench", len(texts), tuple(Transition(i, text) for i, text in enumerate(texts, start=1)))
+    index = UnitIndex(engine.units(history.transitions))
+    whole = engine.global_adapter(history, cache)
+    settings = engine.decode_settings(max_new_tokens=TRIAL_TOKENS)
+    for asked in questions:
+        framed = engine.base.chat.framed([{"role": "user", "content": asked["question"]}])
+        sides = engine.sides(engine.activate(index, asked["question"]))
+        contest = engine.contest(asked["question"], framed, whole, sides, cache)
+        said = engine.decoder.decode(contest.rivals, settings)
+        own = [
+            {
+                "text": one.text,
+                "finish_reason": one.finish_reason,
+                "log_probs": [round(step.log_prob, 4) for step in one.trace],
+                "units": [(unit.unit.version, unit.score, unit.unit.text) for unit in side],
+            }
+            for one, side in zip(said, sides, strict=True)
+        ]
+        yield {**asked, "rivals": own}
+
+
+def decode(out: Path, hypernetwork: str, datasets: Sequence[str], limit: int | None) -> None:
+    """Write the answers of all rivals to all questions that have no line yet."""
+    done = {json.loads(line)["history"] for line in out.read_text("utf-8").splitlines()} if out.exists() else set()
+    engine = Engine.load("smollm2-135m", hypernetwork=hypernetwork)
+    with out.open("a", encoding="utf-8") as file:
+        for dataset, name, texts, questions in histories(datasets, limit):
+            if name in done:
+                continue
+            lines = [{"dataset": dataset, "history": name, **one} for one in answered(engine, texts, questions)]
+            file.write("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
+            file.flush()
+
+
+def given(line: Line, margin: float, recency: float | None) -> str:
+    """The answer that a rule gives, by the product's own `Contest`."""
+    tried = [_decoded(one) for one in line["rivals"]]
+
+    def told(rival: int, answer: str) -> Telling | None:
+        units = [
+            ScoredUnit(Unit(0, version, 0, len(text), text), score, True)
+            for version, score, text in line["rivals"][rival]["units"]
+        ]
+        found = last_telling(answer, line["question"], units)
+        return None if found is None else Telling(found.unit.version, found.score)
+
+    # only how many rivals there are is asked of the queries
+    nobody: Any = (None,) * len(tried)
+    contest = Contest(nobody, margin) if recency is None else Contest(nobody, margin, told, recency)
+    return tried[contest.winner(tried)].text
+
+
+def _decoded(one: Line) -> Decoded:
+    trace = tuple(TokenTrace(0, "", 0.0, 0.0, log_prob, (), ()) for log_prob in one["log_probs"])
+    return Decoded(one["text"], one["finish_reason"], Usage(0, len(trace)), trace)
+
+
+def choose(lines: Sequence[Line]) -> None:
+    """Print what each rule gives."""
+    for margin, recency, reach in RULES:
+        rivals.RECENCY_REACH = reach
+        row: Line = {"alone_margin": margin, "recency_margin": recency, "reach": reach}
+        for dataset in dict.fromkeys(line["dataset"] for line in lines):
+            own = [line for line in lines if line["dataset"] == dataset]
+            said = [given(line, margin, recency) for line in own]
+            plain = [given(line, margin, None) for line in own]
+            if dataset == "others":
+                row["replaced wrongly"] = sum(
+                    _right(line, before) and not _right(line, after)
+                    for line, before, after in zip(own, plain, said, strict=True)
+                )
+            elif dataset == "retold":
+                row["retold right"] = sum(map(_right, own, said))
+            else:
+                row[f"{dataset} recall"] = _mean(
+                    [overlap(s, q["answers"]).recall for s, q in zip(said, own, strict=True)]
+                )
+                row[f"{dataset} stale"] = _mean(
+                    [
+                        says(s, q["old_answers"]) and not says(s, q["answers"])
+                        for s, q in zip(said, own, strict=True)
+                        if q["affected"]
+                    ]
+                )
+        print(json.dumps(row), flush=True)
+
+
+def _right(line: Line, said: str) -> bool:
+    """Whether an answer about a pair is nearer to the note that is asked for than to the other."""
+    return overlap(said, line["answers"]).f1 > overlap(said, line["other"]).f1
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return round(sum(values) / len(values), 4) if values else None
+
+
+def main() -> None:
+    """Decode once, choose often."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    first = commands.add_parser("decode")
+    first.add_argument("--out", type=Path, required=True)
+    first.add_argument("--hypernetwork", default="shipped")
+    first.add_argument("--dataset", nargs="+", default=DATASETS)
+    first.add_argument("--limit", type=int)
+    commands.add_parser("choose").add_argument("answers", type=Path)
+    asked = parser.parse_args()
+    if asked.command == "decode":
+        decode(asked.out, asked.hypernetwork, asked.dataset, asked.limit)
+    else:
+        choose([json.loads(line) for line in asked.answers.read_text("utf-8").splitlines()])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""A trained reranker beside a hypernetwork: one adapter with which the base model reads sentences for a question.
+
+The router asks how likely the question is behind each sentence (model/likelihood.py). The bare model answers that
+unasked; with this adapter it was taught to (training/reranking.py). It is the same for every memory, so no part of any,
+and answers are decoded without it.
+
+On disk it is `reranker.safetensors` in the hypernetwork's folder, in the format of lora/files.py; the network's
+`config.json` names its sha256.
+"""
+
+import hashlib
+from pathlib import Path
+
+from plume_memory.errors import CheckpointError, FactorsError
+from plume_memory.lora.factors import LoraFactors
+from plume_memory.lora.files import from_bytes, save_factors
+
+FILE = "reranker.safetensors"
+
+
+def save_reranker(factors: LoraFactors, folder: Path) -> str:
+    """Write a reranker into a hypernetwork's folder, and return its sha256.
+
+    Args:
+        factors: the adapter.
+        folder: exists.
+    """
+    path = folder / FILE
+    save_factors(factors, path)
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def load_reranker(folder: Path, sha256: str) -> LoraFactors:
+    """Read the reranker of a hypernetwork onto the CPU.
+
+    Args:
+        folder: the hypernetwork's.
+        sha256: what its `config.json` says.
+
+    Raises:
+        CheckpointError: it is missing, damaged, or another one than the network's.
+    """
+    path = folder / FILE
+    try:
+        content = path.read_bytes()
+        factors = from_bytes(content)
+    except OSError as err:
+        raise CheckpointError(
+            f"The network in {folder} has a reranker, and {FILE} cannot be read: {err.strerror}. Install or train anew."
+        ) from err
+    except FactorsError as err:
+        raise CheckpointError(f"The reranker in {folder} cannot be read: {err} Install or train it anew.") from err
+    found = hashlib.sha256(content).hexdigest()
+    if found != sha256:
+        raise CheckpointError(
+            f"The reranker in {folder} has sha256 {found[:12]}…, the network's config names {sha256[:12]}…; it is "
+            "another one's. Install or train the network anew."
+        )
+    return factors

@@ -1,0 +1,257 @@
+"""The training task of a reranker: which sentence makes a question likely is to be the one that answers it.
+
+The router takes sentence i for evidence by L_i, the mean log p of the question's tokens behind it, as an unsupervised
+re-ranker does (UPR, Sachan et al. 2022). Here an adapter learns to set right what the frozen model ranks wrongly:
+
+    loss = −log Σ_{i answers} softmax_i(κ · L_i)        κ: `network.sharpness`
+
+over the sentences of a history, for each of its questions. Several sentences may answer; which of them is left to the
+model (marginal likelihood). A sentence is read once for all questions: they are packed behind it, none sees another.
+
+Legend: S sentences of a micro-batch, Q questions of one choice.
+"""
+
+import random
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from plume_memory.errors import TrainingError
+from plume_memory.hypernet.fastweight.checkpoint import AnswerSettings, read_manifest, write_manifest
+from plume_memory.hypernet.fastweight.parameterizer import warn_of_another_model
+from plume_memory.hypernet.reranker import FILE, load_reranker, save_reranker
+from plume_memory.lora.factors import LoraFactors, Pair
+from plume_memory.model.adapters import decoder_layers, shared_rows
+from plume_memory.model.base import BaseModel
+from plume_memory.model.likelihood import question_ids, text_head, text_ids
+from plume_memory.training.batches import largest_at
+from plume_memory.training.build import card_of
+from plume_memory.training.card import TaskCard
+from plume_memory.training.choices import Choice, choice_of
+from plume_memory.training.data import Data
+from plume_memory.training.inputs import inputs_of
+from plume_memory.training.items import Item
+from plume_memory.training.packing import pack_behind
+from plume_memory.training.samples import Sample
+from plume_memory.training.settings import RerankerSettings, TextData, TrainSettings
+from plume_memory.training.student import item_means, target_logits, token_losses
+from plume_memory.training.task_protocol import StepReport
+
+MODULES = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "mlp.down_proj")
+_TRIES = 200
+_AT_ONCE = 4
+
+
+class RerankerNetwork(nn.Module):
+    """Factors of one adapter; it starts as the identity."""
+
+    def __init__(self, model: nn.Module, layers: Sequence[int], rank: int) -> None:
+        super().__init__()
+        self.layers = tuple(layers)
+        block = decoder_layers(model)[self.layers[0]]
+        linear: list[Any] = [block.get_submodule(name) for name in MODULES]
+        widths = [(int(one.in_features), int(one.out_features)) for one in linear]
+        count = len(self.layers)
+        self.A = nn.ParameterList(torch.randn(count, rank, d_in) / d_in**0.5 for d_in, _ in widths)
+        self.B = nn.ParameterList(torch.zeros(count, rank, d_out) for _, d_out in widths)
+
+    def factors(self) -> LoraFactors:
+        """The adapter, with gradients into the parameters."""
+        pairs = {name: Pair(A, B) for name, A, B in zip(MODULES, self.A, self.B, strict=True)}
+        return LoraFactors(pairs, self.layers)
+
+    def take(self, trained: LoraFactors, where: str) -> None:
+        """Go on from a trained reranker.
+
+        Raises:
+            TrainingError: it has other modules, layers or another rank.
+        """
+        own = self.factors()
+        if (trained.layers, trained.rank, {*trained.modules}) != (own.layers, own.rank, {*own.modules}):
+            raise TrainingError(
+                f"The reranker in {where} has rank {trained.rank} on layers {trained.layers[0]} to "
+                f"{trained.layers[-1]}, the settings ask for rank {own.rank} on {own.layers[0]} to {own.layers[-1]}; "
+                "ask for its own."
+            )
+        with torch.no_grad():
+            for name, A, B in zip(MODULES, self.A, self.B, strict=True):
+                A.copy_(trained.modules[name].A)
+                B.copy_(trained.modules[name].B)
+
+
+class RerankingTask:
+    """See `training.task_protocol.Task`."""
+
+    def __init__(self, base: BaseModel, settings: TrainSettings, data: Data, *, processes: int = 1) -> None:
+        """Take the parts.
+
+        Raises:
+            TrainingError: no hypernetwork to start from, or a source without questions.
+        """
+        own = settings.network
+        assert isinstance(own, RerankerSettings), "another network has another task"
+        self._start = _start(settings)
+        self.base, self._settings, self._own, self._data = base, settings, own, data
+        self._per_step = settings.run.accumulation * processes
+        self._pool: tuple[int, list[list[Choice]]] = (-1, [])
+        self._head = text_head(base)
+        count = base.model.config.num_hidden_layers
+        torch.manual_seed(settings.run.seed)
+        self.network = RerankerNetwork(base.model, range(int(own.lowest_layer * count), count), own.rank)
+        manifest = read_manifest(self._start)
+        warn_of_another_model(manifest, base, self._start)
+        if manifest.reranker_sha256 is not None:
+            self.network.take(load_reranker(self._start, manifest.reranker_sha256), str(self._start))
+        self.network.to(base.device)
+        weights = sum(p.numel() for p in base.model.parameters()) - base.model.get_input_embeddings().weight.numel()
+        self.flops_per_text_token = 2.0 * weights
+        # forward, and backward through activations above the lowest adapted layer; no gradient of the weights
+        self.flops_per_student_token = 2.0 * weights * (2.0 - own.lowest_layer)
+
+    def step(self, step: int, micro: int, process: int) -> StepReport:
+        """Run one micro-batch forward."""
+        del process
+        choices = self._micro_batch(step * self._per_step + micro)
+        losses, hits, tokens = [], [], 0
+        with self.base.lock:
+            read, tokens = self._read(choices)
+        for choice, log_p in zip(choices, read, strict=True):
+            for scores, answers in zip(log_p, choice.answers, strict=True):
+                losses.append(_loss(scores, answers, self._own.sharpness))
+                hits.append(_is_hit(scores, answers))
+        first = sum(hits) / len(hits)
+        loss = torch.stack(losses).mean()
+        return StepReport(loss, {"choice": float(loss.detach()), "first": first}, 0, tokens, len(choices))
+
+    def evaluate(self, step: int) -> Mapping[str, float]:
+        """Share of questions whose likeliest sentence answers: `first_N` of N invented facts, `first_NAME` of prose."""
+        del step
+        chosen = self._settings.evaluation
+        found = {}
+        for count in chosen.facts:
+            chance = random.Random(f"{chosen.seed}:{count}")
+            source = self._data.facts(count, False)
+            found[f"first_{count}"] = self._first(
+                [source.draw(chance, largest=count, update=False) for _ in range(chosen.texts)]
+            )
+        for name, samples in self._data.evaluation.items():
+            found[f"first_{name}"] = self._first(samples)
+        return found
+
+    def save(self, folder: Path) -> None:
+        """Write the hypernetwork it started from, with the reranker."""
+        for path in self._start.iterdir():
+            if path.is_file() and path.name not in ("config.json", "README.md", FILE):
+                shutil.copyfile(path, folder / path.name)
+        factors = self.network.factors()
+        stored = LoraFactors({n: Pair(A.detach(), B.detach()) for n, (A, B) in factors.modules.items()}, factors.layers)
+        sha256 = save_reranker(stored.to(device="cpu", dtype=torch.bfloat16), folder)
+        manifest = read_manifest(self._start)
+        # how sure its answers were was fitted to other evidence
+        answers = manifest.answers.model_copy(update={"confidence": AnswerSettings().confidence})
+        write_manifest(manifest.model_copy(update={"answers": answers, "reranker_sha256": sha256}), folder)
+
+    def card(self) -> TaskCard:
+        """What the model card says of it."""
+        return card_of(self.base, self._settings)
+
+    def inputs(self) -> dict[str, str]:
+        """Hashes of everything the run reads, by name: a run is resumed with the same."""
+        return inputs_of(self.base, self._settings)
+
+    def sources(self) -> list[str]:
+        """One line for each source of data: what of it is used, and what is left out."""
+        return self._data.sources
+
+    # --- batches ------------------------------------------------------------------------------------
+
+    def _micro_batch(self, number: int) -> list[Choice]:
+        """The micro-batch of that number, counted over the whole run; drawn in pools sorted by length."""
+        chosen = self._settings
+        index, place = divmod(number, chosen.pool)
+        if self._pool[0] != index:
+            chance = random.Random(f"{chosen.run.seed}:pool:{index}")
+            largest = largest_at(chosen.curriculum.largest, index * chosen.pool // self._per_step)
+            drawn = sorted((self._draw(chance, largest) for _ in range(chosen.pool * chosen.texts)), key=_width)
+            batches = [drawn[at : at + chosen.texts] for at in range(0, len(drawn), chosen.texts)]
+            chance.shuffle(batches)
+            self._pool = (index, batches)
+        return self._pool[1][place]
+
+    def _draw(self, chance: random.Random, largest: int) -> Choice:
+        chosen = self._settings
+        for _ in range(_TRIES):
+            update = chance.random() < chosen.update.share
+            sample = (self._data.updates if update else self._data.source).draw(chance, largest=largest, update=update)
+            choice = self._choice(sample, chance)
+            if choice is not None:
+                return choice
+        raise TrainingError(
+            f"{_TRIES} samples in a row have no question that some of their sentences answer and some do not; use "
+            "texts of several sentences, or raise curriculum.largest."
+        )
+
+    def _choice(self, sample: Sample, chance: random.Random) -> Choice | None:
+        return choice_of(sample, chance, asks=self._settings.curriculum.asks, sentences=self._own.sentences)
+
+    # --- reading ------------------------------------------------------------------------------------
+
+    def _read(self, choices: Sequence[Choice]) -> tuple[list[Tensor], int]:
+        """L [Q, S of the choice] of every choice in nats per token, and the tokens read."""
+        base = self.base
+        heads, rows = [], []
+        for choice in choices:
+            asked = [tuple(question_ids(base, question)) for question in choice.questions]
+            for sentence in choice.sentences:
+                *told, last = text_ids(base, sentence)
+                heads.append([*self._head, *told])
+                rows.append([Item((last,), ids, "answer") for ids in asked])
+        packed = pack_behind(heads, rows, device=base.device, dtype=base.dtype)
+        adapter = shared_rows(self.network.factors(), device=base.device, dtype=base.dtype)
+        means = -item_means(token_losses(target_logits(base, packed, adapter), packed), packed)
+        sizes = [len(choice.sentences) * len(choice.questions) for choice in choices]
+        parts = torch.split(means, sizes)
+        read = [part.view(len(c.sentences), len(c.questions)).T for part, c in zip(parts, choices, strict=True)]
+        return read, packed.tokens
+
+    def _first(self, samples: Sequence[Sample]) -> float:
+        chance = random.Random(f"{self._settings.evaluation.seed}:choices")
+        choices = [choice for sample in samples if (choice := self._choice(sample, chance)) is not None]
+        hits = []
+        with torch.no_grad(), self.base.lock:
+            for at in range(0, len(choices), _AT_ONCE):
+                some = choices[at : at + _AT_ONCE]
+                for choice, log_p in zip(some, self._read(some)[0], strict=True):
+                    hits += [_is_hit(scores, own) for scores, own in zip(log_p, choice.answers, strict=True)]
+        return sum(hits) / max(1, len(hits))
+
+
+def _loss(scores: Tensor, answers: Sequence[bool | None], sharpness: float) -> Tensor:
+    """−log of the share of those that answer [S]; what no longer holds takes no part."""
+    judged = [i for i, own in enumerate(answers) if own is not None]
+    right = [i for i, own in enumerate(answers) if own]
+    return torch.logsumexp(sharpness * scores[judged], 0) - torch.logsumexp(sharpness * scores[right], 0)
+
+
+def _is_hit(scores: Tensor, answers: Sequence[bool | None]) -> bool:
+    """Whether the likeliest of the judged sentences answers."""
+    judged = [i for i, own in enumerate(answers) if own is not None]
+    return bool(answers[judged[int(scores.detach()[judged].argmax())]])
+
+
+def _width(choice: Choice) -> int:
+    """About how wide its widest row is, in characters."""
+    return max(map(len, choice.sentences)) + sum(map(len, choice.questions))
+
+
+def _start(settings: TrainSettings) -> Path:
+    if settings.start is None:
+        raise TrainingError("A reranker belongs to a hypernetwork: name the folder of a trained one in `start`.")
+    plain = [one.name for one in settings.data if isinstance(one, TextData)]
+    if plain:
+        raise TrainingError(f"Source {plain[0]!r} is plain text, and a reranker learns from questions; leave it out.")
+    return Path(settings.start).expanduser()

@@ -1,0 +1,185 @@
+"""The reranker's task as the loop sees it: equal steps, a falling loss, a folder that loads and ranks as it did."""
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from plume_memory.errors import CheckpointError, TrainingError
+from plume_memory.hypernet.fastweight import checkpoint
+from plume_memory.hypernet.fastweight.config import FastWeightConfig
+from plume_memory.hypernet.fastweight.network import FastWeightNetwork
+from plume_memory.hypernet.loading import load_hypernetwork
+from plume_memory.hypernet.reranker import FILE
+from plume_memory.model.adapters import shared_rows
+from plume_memory.model.base import BaseModel
+from plume_memory.model.likelihood import question_log_probs
+from plume_memory.testing import tiny_base
+from plume_memory.training.choices import Choice
+from plume_memory.training.data import read_data
+from plume_memory.training.metrics import read_metrics
+from plume_memory.training.progress import RunProgress
+from plume_memory.training.reranking import RerankingTask
+from plume_memory.training.run import run
+from plume_memory.training.samples import Ask, Sample
+from plume_memory.training.settings import TrainSettings
+from plume_memory.training.task import build_task
+from plume_memory.training.task_protocol import Carded
+
+Small = Callable[..., TrainSettings]
+RERANKER = {"kind": "reranker", "rank": 4, "lowest_layer": 0.0}
+TEXTS = ("Al is in Bern. Bo eats figs.", "Bo is in Rome. Al eats nuts.")
+ASKS = ((Ask("Where is Al?", "Bern"), Ask("What eats Bo?", "figs")), (Ask("Where is Bo?", "Rome"),))
+SAMPLES = tuple(Sample(text, asks, "notes") for text, asks in zip(TEXTS, ASKS, strict=True))
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Path:
+    folder = tmp_path / "start"
+    folder.mkdir()
+    sizes = FastWeightConfig(hidden_size=32, intermediate_size=64, layers=(2,), rank=4, value_width=4, mixer_layer=1)
+    answers = checkpoint.AnswerSettings(router="sentences", confidence=(2.0, -1.0))
+    checkpoint.save(FastWeightNetwork(sizes), folder, base_model="tiny", max_tokens=40, answers=answers)
+    (folder / "README.md").write_text("the start's own card")
+    return folder
+
+
+def made(base: BaseModel, settings: TrainSettings, source: Any = None) -> RerankingTask:
+    data = read_data(settings)
+    return RerankingTask(base, settings, data if source is None else dataclasses.replace(data, source=source))
+
+
+def read(base: BaseModel, task: RerankingTask, choice: Choice) -> list[list[float]]:
+    """Means by question and sentence, as the router reads them."""
+    adapter = shared_rows(task.network.factors(), device=base.device, dtype=base.dtype)
+    by_question = [question_log_probs(base, choice.sentences, q, adapter=adapter) for q in choice.questions]
+    return [[sum(one) / len(one) for one in own] for own in by_question]
+
+
+def test_what_is_trained_is_what_the_router_reads(small: Small, network: Path, fixed: Any) -> None:
+    """Questions packed behind a sentence are scored as each alone behind it, on every tiny architecture."""
+    for name in ("llama", "gemma2"):
+        base = tiny_base(name)
+        task = made(base, small(network=RERANKER, start=str(network)), fixed(SAMPLES))
+        with torch.no_grad():
+            for p in task.network.parameters():
+                p += 0.1 * torch.randn(p.shape, generator=torch.Generator().manual_seed(p.numel()))
+        choices = task._micro_batch(0)
+        with torch.no_grad():
+            found, _ = task._read(choices)
+
+        for own, choice in zip(found, choices, strict=True):
+            torch.testing.assert_close(own, torch.tensor(read(base, task, choice)), atol=1e-4, rtol=1e-4)
+
+
+def test_it_starts_as_the_bare_model_and_learns_which_sentence_answers(small: Small, network: Path, fixed: Any) -> None:
+    base = tiny_base("llama")
+    settings = small(network=RERANKER, start=str(network))
+    task = made(base, settings, fixed(SAMPLES))
+    (choice, *_) = task._micro_batch(0)
+    bare = [question_log_probs(base, choice.sentences, q) for q in choice.questions]
+    assert read(base, task, choice) == [pytest.approx([sum(t) / len(t) for t in own], abs=1e-5) for own in bare]
+
+    optimizer = torch.optim.Adam(task.network.parameters(), lr=0.01)
+    losses = []
+    for step in range(40):
+        optimizer.zero_grad()
+        report = task.step(step, 0, 0)
+        report.loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        losses.append(report.loss.item())
+    assert sum(losses[-5:]) < 0.3 * sum(losses[:5])
+    assert task.step(99, 0, 0).parts["first"] == 1.0
+    assert all(not p.requires_grad or p.grad is None for p in base.model.parameters())
+
+
+def test_a_step_is_a_function_of_its_number(small: Small, network: Path) -> None:
+    settings = small(network=RERANKER, start=str(network), update={"share": 0.5}, curriculum={"largest": [[0, 4]]})
+    base = tiny_base("llama")
+    tasks = [made(base, settings) for _ in range(2)]
+    tasks[1].step(0, 0, 0)  # what was asked before does not matter
+    one, other = (task.step(5, 0, 0) for task in tasks)
+    assert torch.equal(one.loss, other.loss)
+    assert one.parts == other.parts
+    assert one.student_tokens == other.student_tokens > 0
+    figures = tasks[0].evaluate(0)
+    assert figures == tasks[1].evaluate(3)
+    assert set(figures) == {"first_1"}
+
+
+def test_a_run_ends_in_a_network_with_a_reranker_and_another_run_goes_on_from_it(
+    small: Small, network: Path, tmp_path: Path
+) -> None:
+    base = tiny_base("llama")
+    settings = small(network=RERANKER, start=str(network), curriculum={"largest": [[0, 4]]}, evaluation={"facts": [4]})
+    task = made(base, settings)
+    assert isinstance(task, Carded)
+    result = run(task, settings.run, tmp_path / "run", resume=False, progress=RunProgress(quiet=True))
+    rows = read_metrics(tmp_path / "run" / "metrics.jsonl")
+    assert "first_4" in rows[-1]["figures"]
+
+    loaded = load_hypernetwork(base, result.hypernetwork)
+    assert loaded.settings.router == "sentences"
+    assert loaded.settings.confidence == (1.0, 0.0), "fitted to other evidence"
+    assert loaded.reranker is not None
+    now = task.network.factors()
+    for name, pair in loaded.reranker.modules.items():
+        assert torch.equal(pair.B, now.modules[name].B.to(torch.bfloat16))
+        assert pair.B.abs().max() > 0
+    assert "reranker" in (result.hypernetwork / "README.md").read_text()
+    assert load_hypernetwork(base, network).reranker is None, "the start stays as it is"
+
+    again = made(base, small(network=RERANKER, start=str(result.hypernetwork)))
+    for name, pair in again.network.factors().modules.items():
+        assert torch.equal(pair.A, loaded.reranker.modules[name].A.float())
+    with pytest.raises(TrainingError, match="has rank 4 on layers 0 to 2, the settings ask for rank 2"):
+        made(base, small(network=RERANKER | {"rank": 2}, start=str(result.hypernetwork)))
+
+
+def test_a_reranker_that_is_missing_damaged_or_another_ones_is_refused(
+    small: Small, network: Path, tmp_path: Path
+) -> None:
+    base = tiny_base("llama")
+    folder = tmp_path / "saved"
+    folder.mkdir()
+    made(base, small(network=RERANKER, start=str(network))).save(folder)
+    assert load_hypernetwork(base, folder).reranker is not None
+    whole = (folder / FILE).read_bytes()
+
+    (folder / FILE).write_bytes(whole[:-3])
+    with pytest.raises(CheckpointError, match="cannot be read"):
+        load_hypernetwork(base, folder)
+    (folder / FILE).write_bytes(whole)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"reranker_sha256": "0" * 64}))
+    with pytest.raises(CheckpointError, match="another one's"):
+        load_hypernetwork(base, folder)
+    (folder / FILE).unlink()
+    with pytest.raises(CheckpointError, match=r"has a reranker, and reranker\.safetensors cannot be read"):
+        load_hypernetwork(base, folder)
+
+
+def test_what_cannot_be_learnt_from_is_refused(small: Small, network: Path, fixed: Any, tmp_path: Path) -> None:
+    base = tiny_base("llama")
+    with pytest.raises(TrainingError, match="belongs to a hypernetwork"):
+        made(base, small(network=RERANKER))
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "a.txt").write_text("Some words. " * 20)
+    plain = [{"kind": "text", "name": "books", "folder": str(tmp_path / "texts")}]
+    with pytest.raises(TrainingError, match="'books' is plain text"):
+        made(base, small(network=RERANKER, start=str(network), data=plain))
+    task = made(base, small(network=RERANKER, start=str(network)), fixed((Sample("Al is in Bern.", ASKS[0], "x"),)))
+    with pytest.raises(TrainingError, match="use texts of several sentences"):
+        task.step(0, 0, 0)
+
+
+def test_the_settings_say_which_task_is_built(small: Small, network: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BaseModel, "load", lambda name, device: tiny_base("llama"))
+    task = build_task(small(network=RERANKER, start=str(network)), "cpu")
+    assert isinstance(task, RerankingTask)
+    assert task.sources() == []
+    assert {"base", "start"} <= set(task.inputs())
