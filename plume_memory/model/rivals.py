@@ -28,7 +28,7 @@ and that text must bear on the question about as much as the one it replaces (`R
 does not replace "I was born in Oslo". Recall, and stale answers of the changed questions, on development questions of
 `mini-squad` (48), `mini-multihop` (28), `mini-ropes` (40) and all five steps of two chains (171), and on 132 of
 `mini-squad` that chose nothing; and how many right answers of 28 pairs, of which the later does not retell the
-earlier, are replaced:
+earlier, are replaced (`bench/rivals.py` decodes, chooses and counts; these are its pairs):
 
                          mini-squad   mini-multihop  mini-ropes    two chains    the others    pairs
     no recency           0.49   0 %   0.55   0 %     0.54  44 %    0.38  40 %    0.40  4.5 %   0
