@@ -24,7 +24,15 @@ def save_reranker(factors: LoraFactors, folder: Path) -> str:
     Args:
         factors: the adapter.
         folder: exists.
+
+    Raises:
+        CheckpointError: a number is not finite.
     """
+    if not all(tensor.isfinite().all() for pair in factors.modules.values() for tensor in pair):
+        raise CheckpointError(
+            "The reranker holds numbers that are not finite: it is of no use, and not saved. Train with a lower "
+            "learning rate."
+        )
     path = folder / FILE
     save_factors(factors, path)
     return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -36,6 +36,7 @@ from plume_memory.training.data import Data
 from plume_memory.training.inputs import inputs_of
 from plume_memory.training.items import Item
 from plume_memory.training.packing import pack_behind
+from plume_memory.training.requirements import require_use
 from plume_memory.training.samples import Sample
 from plume_memory.training.settings import RerankerSettings, TextData, TrainSettings
 from plume_memory.training.student import item_means, target_logits, token_losses
@@ -90,11 +91,13 @@ class RerankingTask:
         """Take the parts.
 
         Raises:
-            TrainingError: no hypernetwork to start from, or a source without questions.
+            TrainingError: no hypernetwork to start from, a source without questions, or evaluation data that is
+                trained on.
         """
         own = settings.network
         assert isinstance(own, RerankerSettings), "another network has another task"
         self._start = _start(settings)
+        require_use(settings, vocabulary=base.model.config.vocab_size)
         self.base, self._settings, self._own, self._data = base, settings, own, data
         self._per_step = settings.run.accumulation * processes
         self._pool: tuple[int, list[list[Choice]]] = (-1, [])
@@ -116,7 +119,7 @@ class RerankingTask:
         """Run one micro-batch forward."""
         del process
         choices = self._micro_batch(step * self._per_step + micro)
-        losses, hits, tokens = [], [], 0
+        losses, hits = [], []
         with self.base.lock:
             read, tokens = self._read(choices)
         for choice, log_p in zip(choices, read, strict=True):

@@ -1,6 +1,5 @@
 """The reranker's task as the loop sees it: equal steps, a falling loss, a folder that loads and ranks as it did."""
 
-import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +19,8 @@ from plume_memory.model.base import BaseModel
 from plume_memory.model.likelihood import question_log_probs
 from plume_memory.testing import tiny_base
 from plume_memory.training.choices import Choice
-from plume_memory.training.data import read_data
+from plume_memory.training.data import Data, read_data
+from plume_memory.training.facts import FactSource
 from plume_memory.training.metrics import read_metrics
 from plume_memory.training.progress import RunProgress
 from plume_memory.training.reranking import RerankingTask
@@ -49,8 +49,10 @@ def network(tmp_path: Path) -> Path:
 
 
 def made(base: BaseModel, settings: TrainSettings, source: Any = None) -> RerankingTask:
-    data = read_data(settings)
-    return RerankingTask(base, settings, data if source is None else dataclasses.replace(data, source=source))
+    if source is None:
+        return RerankingTask(base, settings, read_data(settings))
+    own = Data(source, source, lambda count, held_out: FactSource("facts", smallest=count), {}, [])
+    return RerankingTask(base, settings, own)
 
 
 def read(base: BaseModel, task: RerankingTask, choice: Choice) -> list[list[float]]:
@@ -163,6 +165,15 @@ def test_a_reranker_that_is_missing_damaged_or_another_ones_is_refused(
         load_hypernetwork(base, folder)
 
 
+def test_numbers_that_are_not_finite_are_not_saved(small: Small, network: Path, tmp_path: Path) -> None:
+    task = made(tiny_base("llama"), small(network=RERANKER, start=str(network)))
+    with torch.no_grad():
+        task.network.B[0][0, 0, 0] = torch.nan
+    with pytest.raises(CheckpointError, match="not finite"):
+        task.save(tmp_path)
+    assert not (tmp_path / "config.json").exists()
+
+
 def test_what_cannot_be_learnt_from_is_refused(small: Small, network: Path, fixed: Any, tmp_path: Path) -> None:
     base = tiny_base("llama")
     with pytest.raises(TrainingError, match="belongs to a hypernetwork"):
@@ -172,6 +183,9 @@ def test_what_cannot_be_learnt_from_is_refused(small: Small, network: Path, fixe
     plain = [{"kind": "text", "name": "books", "folder": str(tmp_path / "texts")}]
     with pytest.raises(TrainingError, match="'books' is plain text"):
         made(base, small(network=RERANKER, start=str(network), data=plain))
+    qa = {"kind": "jsonl", "name": "qa", "paths": ["a.jsonl"]}
+    with pytest.raises(TrainingError, match=r"a\.jsonl is training data and evaluation\.prose too"):
+        made(base, small(network=RERANKER, start=str(network), data=[qa], evaluation={"prose": [qa]}), fixed(SAMPLES))
     task = made(base, small(network=RERANKER, start=str(network)), fixed((Sample("Al is in Bern.", ASKS[0], "x"),)))
     with pytest.raises(TrainingError, match="use texts of several sentences"):
         task.step(0, 0, 0)
