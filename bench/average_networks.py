@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 
 from plume_memory.hypernet.fastweight.checkpoint import load, read_manifest, save
+from plume_memory.hypernet.reranker import load_reranker, save_reranker
 
 
 def main() -> None:
@@ -34,7 +35,18 @@ def main() -> None:
     if any(given.out.iterdir()):
         parser.error(f"{given.out} is not empty")
     manifest = read_manifest(given.first)
-    save(first, given.out, base_model=manifest.base_model, max_tokens=manifest.max_tokens, answers=manifest.answers)
+    sha256 = manifest.reranker_sha256
+    if sha256 is not None:  # it is no part of what is averaged
+        save_reranker(load_reranker(given.first, sha256), given.out)
+    save(
+        first,
+        given.out,
+        base_model=manifest.base_model,
+        base_fingerprint=manifest.base_fingerprint,
+        max_tokens=manifest.max_tokens,
+        answers=manifest.answers,
+        reranker_sha256=sha256,
+    )
     print(f"wrote {given.out}")
 
 

@@ -56,6 +56,8 @@ def main() -> None:
     given = parser.parse_args()
     keep_freed_memory()
     task = build_task(read_settings(TrainSettings, given.config, given.changes), None)
+    if not isinstance(task, HypernetworkTask):
+        parser.error(f"{given.config} trains a reranker, which writes nothing; give a hypernetwork's config")
     ours, theirs, tokens = [], [], []
     for number in range(given.steps):
         batch = task.batch(number)

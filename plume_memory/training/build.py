@@ -15,6 +15,8 @@ from plume_memory.hypernet.fastweight import checkpoint as fastweight
 from plume_memory.hypernet.fastweight.config import FastWeightConfig
 from plume_memory.hypernet.fastweight.network import FastWeightNetwork
 from plume_memory.hypernet.fastweight.parameterizer import warn_of_another_model
+from plume_memory.hypernet.reranker import load_reranker, save_reranker
+from plume_memory.lora.factors import LoraFactors
 from plume_memory.model.base import BaseModel
 from plume_memory.model.hub import default_cache
 from plume_memory.training.calibrate import calibrate
@@ -33,6 +35,10 @@ from plume_memory.training.settings import (
 )
 from plume_memory.training.teacher import Teacher
 from plume_memory.training.writing import D2LWriter, FastWeightWriter, TextWriter
+
+
+WRITTEN_MODULES = ("mlp.down_proj",)
+"""What every network that is trained here writes factors for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +71,7 @@ def build(base: BaseModel, settings: TrainSettings, *, processes: int = 1, cache
     data = read_data(settings)
     writer = _writer(base, settings, data.source)
     answers = _answers(settings)  # now: its start may be gone when the network is saved
+    reranker = _reranker(settings)
     teacher = None
     if settings.objectives.distillation > 0:
         teacher = Teacher(base, settings.objectives.top_k, (cache or default_cache() / "training") / "teacher.db")
@@ -76,7 +83,7 @@ def build(base: BaseModel, settings: TrainSettings, *, processes: int = 1, cache
         writer=writer,
         teacher=teacher,
         processes=processes,
-        save=lambda folder: _save(writer, folder, base, settings, answers),
+        save=lambda folder: _save(writer, folder, base, settings, answers, reranker),
         card=lambda: card_of(base, settings),
     )
 
@@ -181,7 +188,12 @@ def _require_same(found: FastWeightConfig, asked: FastWeightConfig, where: str) 
 
 
 def _save(
-    writer: TextWriter, folder: Path, base: BaseModel, settings: TrainSettings, answers: fastweight.AnswerSettings
+    writer: TextWriter,
+    folder: Path,
+    base: BaseModel,
+    settings: TrainSettings,
+    answers: fastweight.AnswerSettings,
+    reranker: LoraFactors | None,
 ) -> None:
     network = writer.network
     if isinstance(network, FastWeightNetwork):
@@ -192,6 +204,7 @@ def _save(
             base_fingerprint=base.fingerprint,
             max_tokens=settings.largest_tokens,
             answers=answers,
+            reranker_sha256=None if reranker is None else save_reranker(reranker, folder),
         )
         return
     assert isinstance(network, D2LNetwork)
@@ -211,6 +224,15 @@ def _answers(settings: TrainSettings) -> fastweight.AnswerSettings:
     before = fastweight.read_manifest(Path(settings.start).expanduser()).answers
     kept = before.model_copy(update={"confidence": fresh.confidence})
     return kept.model_copy(update=composition) if stage.share > 0 else kept  # else nothing is composed
+
+
+def _reranker(settings: TrainSettings) -> LoraFactors | None:
+    """The one beside the network it goes on from: it reads sentences, and knows nothing of the network's weights."""
+    if settings.start is None:
+        return None
+    folder = Path(settings.start).expanduser()
+    sha256 = fastweight.read_manifest(folder).reranker_sha256
+    return None if sha256 is None else load_reranker(folder, sha256)
 
 
 # --- the card -------------------------------------------------------------------------------------

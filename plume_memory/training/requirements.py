@@ -4,7 +4,7 @@ from collections import Counter
 
 from plume_memory.errors import TrainingError
 from plume_memory.training.facts.relations import FAMILIES
-from plume_memory.training.settings import FactsData, JsonlData, TextData, TrainSettings
+from plume_memory.training.settings import FactsData, JsonlData, RerankerSettings, TextData, TrainSettings
 
 
 def require_use(settings: TrainSettings, *, vocabulary: int) -> None:
@@ -15,9 +15,13 @@ def require_use(settings: TrainSettings, *, vocabulary: int) -> None:
         vocabulary: size of the base model's.
 
     Raises:
-        TrainingError: an objective without data or the other way round; evaluation data that is training data.
+        TrainingError: an objective without data or the other way round; evaluation data that is training data; a
+            reranker without a hypernetwork, or with data that does not say which sentence answers.
     """
-    _require_objectives(settings, vocabulary)
+    if isinstance(settings.network, RerankerSettings):
+        _require_choices(settings)
+    else:
+        _require_objectives(settings, vocabulary)
     _require_families(settings)
     _require_prose(settings)
 
@@ -37,6 +41,20 @@ def _require_objectives(settings: TrainSettings, vocabulary: int) -> None:
         )
     if wanted.distillation > 0 and wanted.top_k > vocabulary:
         raise TrainingError(f"objectives.top_k is {wanted.top_k}; the base model has {vocabulary} tokens. Lower it.")
+
+
+def _require_choices(settings: TrainSettings) -> None:
+    if settings.start is None:
+        raise TrainingError("A reranker belongs to a hypernetwork: name the folder of a trained one in `start`.")
+    for one in settings.data:
+        if isinstance(one, TextData):
+            raise TrainingError(f"Source {one.name!r} is plain text, and a reranker learns from questions; leave it out.")
+    for one in (*settings.data, *settings.evaluation.prose):
+        if isinstance(one, JsonlData) and not one.extractive:
+            raise TrainingError(
+                f"Source {one.name!r} has `extractive` off, and a reranker learns from sentences that hold the answer; "
+                "leave it on."
+            )
 
 
 def _require_families(settings: TrainSettings) -> None:

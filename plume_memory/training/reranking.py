@@ -12,8 +12,8 @@ Legend: S sentences of a micro-batch, Q questions of one choice.
 """
 
 import random
-import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,14 @@ import torch
 from torch import Tensor, nn
 
 from plume_memory.errors import TrainingError
-from plume_memory.hypernet.fastweight.checkpoint import AnswerSettings, read_manifest, write_manifest
-from plume_memory.hypernet.fastweight.parameterizer import warn_of_another_model
-from plume_memory.hypernet.reranker import FILE, load_reranker, save_reranker
+from plume_memory.hypernet.fastweight.checkpoint import (
+    AnswerSettings,
+    FastWeightManifest,
+    read_manifest,
+    write_manifest,
+)
+from plume_memory.hypernet.loading import load_hypernetwork
+from plume_memory.hypernet.reranker import FILE, save_reranker
 from plume_memory.lora.factors import LoraFactors, Pair
 from plume_memory.model.adapters import decoder_layers, shared_rows
 from plume_memory.model.base import BaseModel
@@ -36,15 +41,41 @@ from plume_memory.training.data import Data
 from plume_memory.training.inputs import inputs_of
 from plume_memory.training.items import Item
 from plume_memory.training.packing import pack_behind
-from plume_memory.training.requirements import require_use
 from plume_memory.training.samples import Sample
-from plume_memory.training.settings import RerankerSettings, TextData, TrainSettings
+from plume_memory.training.settings import RerankerSettings, TrainSettings
 from plume_memory.training.student import item_means, target_logits, token_losses
 from plume_memory.training.task_protocol import StepReport
 
 MODULES = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "mlp.down_proj")
 _TRIES = 200
 _AT_ONCE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The hypernetwork that a reranker is trained for, read once: its folder may change or go during the run."""
+
+    manifest: FastWeightManifest
+    files: dict[str, bytes]
+    """The contents of its weight files, by name."""
+    reranker: LoraFactors | None
+    """The one it has, to go on from."""
+
+
+def load_start(base: BaseModel, settings: TrainSettings) -> Start:
+    """Read the network in `start`, and see that it can be asked with this base model.
+
+    Raises:
+        CheckpointError: it cannot be read.
+        ParameterizerError: it was made for a model of other sizes.
+    """
+    assert settings.start is not None, "checked by require_use"
+    folder = Path(settings.start).expanduser()
+    manifest = read_manifest(folder)
+    reranker = load_hypernetwork(base, folder).reranker
+    others = ("config.json", "README.md", FILE)
+    files = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file() and path.name not in others}
+    return Start(manifest, files, reranker)
 
 
 class RerankerNetwork(nn.Module):
@@ -72,11 +103,11 @@ class RerankerNetwork(nn.Module):
             TrainingError: it has other modules, layers or another rank.
         """
         own = self.factors()
-        if (trained.layers, trained.rank, {*trained.modules}) != (own.layers, own.rank, {*own.modules}):
+        if (trained.layers, _shapes(trained)) != (own.layers, _shapes(own)):
             raise TrainingError(
                 f"The reranker in {where} has rank {trained.rank} on layers {trained.layers[0]} to "
-                f"{trained.layers[-1]}, the settings ask for rank {own.rank} on {own.layers[0]} to {own.layers[-1]}; "
-                "ask for its own."
+                f"{trained.layers[-1]}, the settings ask for rank {own.rank} on {own.layers[0]} to {own.layers[-1]} of "
+                "this base model; ask for its own."
             )
         with torch.no_grad():
             for name, A, B in zip(MODULES, self.A, self.B, strict=True):
@@ -87,17 +118,17 @@ class RerankerNetwork(nn.Module):
 class RerankingTask:
     """See `training.task_protocol.Task`."""
 
-    def __init__(self, base: BaseModel, settings: TrainSettings, data: Data, *, processes: int = 1) -> None:
+    def __init__(
+        self, base: BaseModel, settings: TrainSettings, start: "Start", data: Data, *, processes: int = 1
+    ) -> None:
         """Take the parts.
 
         Raises:
-            TrainingError: no hypernetwork to start from, a source without questions, or evaluation data that is
-                trained on.
+            TrainingError: the reranker to go on from is of other sizes than the settings'.
         """
         own = settings.network
         assert isinstance(own, RerankerSettings), "another network has another task"
-        self._start = _start(settings)
-        require_use(settings, vocabulary=base.model.config.vocab_size)
+        self._start = start
         self.base, self._settings, self._own, self._data = base, settings, own, data
         self._per_step = settings.run.accumulation * processes
         self._pool: tuple[int, list[list[Choice]]] = (-1, [])
@@ -105,10 +136,8 @@ class RerankingTask:
         count = base.model.config.num_hidden_layers
         torch.manual_seed(settings.run.seed)
         self.network = RerankerNetwork(base.model, range(int(own.lowest_layer * count), count), own.rank)
-        manifest = read_manifest(self._start)
-        warn_of_another_model(manifest, base, self._start)
-        if manifest.reranker_sha256 is not None:
-            self.network.take(load_reranker(self._start, manifest.reranker_sha256), str(self._start))
+        if start.reranker is not None:
+            self.network.take(start.reranker, str(settings.start))
         self.network.to(base.device)
         weights = sum(p.numel() for p in base.model.parameters()) - base.model.get_input_embeddings().weight.numel()
         self.flops_per_text_token = 2.0 * weights
@@ -131,32 +160,34 @@ class RerankingTask:
         return StepReport(loss, {"choice": float(loss.detach()), "first": first}, 0, tokens, len(choices))
 
     def evaluate(self, step: int) -> Mapping[str, float]:
-        """Share of questions whose likeliest sentence answers: `first_N` of N invented facts, `first_NAME` of prose."""
+        """Share of questions whose likeliest sentence answers, of all sentences of the text.
+
+        `first_N` of N invented facts, `first_held_out_N` of families that are not trained, `first_NAME` of prose. Only
+        questions that some sentences answer and some do not count; a figure without any is left out.
+        """
         del step
         chosen = self._settings.evaluation
-        found = {}
-        for count in chosen.facts:
-            chance = random.Random(f"{chosen.seed}:{count}")
-            source = self._data.facts(count, False)
-            found[f"first_{count}"] = self._first(
-                [source.draw(chance, largest=count, update=False) for _ in range(chosen.texts)]
-            )
-        for name, samples in self._data.evaluation.items():
-            found[f"first_{name}"] = self._first(samples)
-        return found
+        judged = dict(self._data.evaluation)
+        for held_out in (False, True) if chosen.families else (False,):
+            for count in chosen.facts:
+                chance = random.Random(f"{chosen.seed}:{count}")
+                source = self._data.facts(count, held_out)
+                name = f"held_out_{count}" if held_out else str(count)
+                judged[name] = [source.draw(chance, largest=count, update=False) for _ in range(chosen.texts)]
+        shares = {f"first_{name}": self._first(samples) for name, samples in judged.items()}
+        return {name: share for name, share in shares.items() if share is not None}
 
     def save(self, folder: Path) -> None:
         """Write the hypernetwork it started from, with the reranker."""
-        for path in self._start.iterdir():
-            if path.is_file() and path.name not in ("config.json", "README.md", FILE):
-                shutil.copyfile(path, folder / path.name)
+        for name, content in self._start.files.items():
+            (folder / name).write_bytes(content)
         factors = self.network.factors()
         stored = LoraFactors({n: Pair(A.detach(), B.detach()) for n, (A, B) in factors.modules.items()}, factors.layers)
         sha256 = save_reranker(stored.to(device="cpu", dtype=torch.bfloat16), folder)
-        manifest = read_manifest(self._start)
         # how sure its answers were was fitted to other evidence
-        answers = manifest.answers.model_copy(update={"confidence": AnswerSettings().confidence})
-        write_manifest(manifest.model_copy(update={"answers": answers, "reranker_sha256": sha256}), folder)
+        answers = self._start.manifest.answers.model_copy(update={"confidence": AnswerSettings().confidence})
+        manifest = self._start.manifest.model_copy(update={"answers": answers, "reranker_sha256": sha256})
+        write_manifest(manifest, folder)
 
     def card(self) -> TaskCard:
         """What the model card says of it."""
@@ -190,16 +221,14 @@ class RerankingTask:
         for _ in range(_TRIES):
             update = chance.random() < chosen.update.share
             sample = (self._data.updates if update else self._data.source).draw(chance, largest=largest, update=update)
-            choice = self._choice(sample, chance)
+            asks, sentences = chosen.curriculum.asks, self._own.sentences
+            choice = choice_of(sample, chance, asks=asks, sentences=sentences)
             if choice is not None:
                 return choice
         raise TrainingError(
             f"{_TRIES} samples in a row have no question that some of their sentences answer and some do not; use "
             "texts of several sentences, or raise curriculum.largest."
         )
-
-    def _choice(self, sample: Sample, chance: random.Random) -> Choice | None:
-        return choice_of(sample, chance, asks=self._settings.curriculum.asks, sentences=self._own.sentences)
 
     # --- reading ------------------------------------------------------------------------------------
 
@@ -221,16 +250,16 @@ class RerankingTask:
         read = [part.view(len(c.sentences), len(c.questions)).T for part, c in zip(parts, choices, strict=True)]
         return read, packed.tokens
 
-    def _first(self, samples: Sequence[Sample]) -> float:
-        chance = random.Random(f"{self._settings.evaluation.seed}:choices")
-        choices = [choice for sample in samples if (choice := self._choice(sample, chance)) is not None]
+    def _first(self, samples: Sequence[Sample]) -> float | None:
+        chance = random.Random(self._settings.evaluation.seed)
+        choices = [c for s in samples if (c := choice_of(s, chance, asks=len(s.asks), sentences=len(s.text))) is not None]
         hits = []
         with torch.no_grad(), self.base.lock:
             for at in range(0, len(choices), _AT_ONCE):
                 some = choices[at : at + _AT_ONCE]
                 for choice, log_p in zip(some, self._read(some)[0], strict=True):
                     hits += [_is_hit(scores, own) for scores, own in zip(log_p, choice.answers, strict=True)]
-        return sum(hits) / max(1, len(hits))
+        return sum(hits) / len(hits) if hits else None
 
 
 def _loss(scores: Tensor, answers: Sequence[bool | None], sharpness: float) -> Tensor:
@@ -251,10 +280,5 @@ def _width(choice: Choice) -> int:
     return max(map(len, choice.sentences)) + sum(map(len, choice.questions))
 
 
-def _start(settings: TrainSettings) -> Path:
-    if settings.start is None:
-        raise TrainingError("A reranker belongs to a hypernetwork: name the folder of a trained one in `start`.")
-    plain = [one.name for one in settings.data if isinstance(one, TextData)]
-    if plain:
-        raise TrainingError(f"Source {plain[0]!r} is plain text, and a reranker learns from questions; leave it out.")
-    return Path(settings.start).expanduser()
+def _shapes(factors: LoraFactors) -> dict[str, tuple[torch.Size, torch.Size]]:
+    return {name: (pair.A.shape, pair.B.shape) for name, pair in factors.modules.items()}

@@ -13,7 +13,7 @@ from torch import Tensor
 from plume_memory.model.base import BaseModel
 from plume_memory.training import losses
 from plume_memory.training.batches import Batch, Batches
-from plume_memory.training.build import Built, build
+from plume_memory.training.build import WRITTEN_MODULES, Built, build
 from plume_memory.training.card import TaskCard
 from plume_memory.training.compiled import compile_layers
 from plume_memory.training.data import read_data
@@ -21,7 +21,9 @@ from plume_memory.training.evaluate import Evaluator
 from plume_memory.training.inputs import inputs_of
 from plume_memory.training.items import Item
 from plume_memory.training.packing import Packed, pack
-from plume_memory.training.reranking import RerankingTask
+from plume_memory.training.requirements import require_use
+from plume_memory.training.reranking import MODULES as RERANKER_MODULES
+from plume_memory.training.reranking import RerankingTask, load_start
 from plume_memory.training.settings import RerankerSettings, TrainSettings
 from plume_memory.training.student import exact_items, item_means, target_logits, token_losses
 from plume_memory.training.task_protocol import StepReport
@@ -38,13 +40,17 @@ def build_task(settings: TrainSettings, device: str | None, processes: int = 1) 
 
     Raises:
         ModelError: the base model cannot be had.
-        TrainingError: a data source or the starting network cannot be read.
+        TrainingError: a data source or the starting network cannot be read, or parts of the settings do not fit.
+        CheckpointError: the network that a reranker is trained for cannot be read.
+        ParameterizerError: that network was made for a model of other sizes.
     """
     base = BaseModel.load(settings.model, device=device)
+    is_reranker = isinstance(settings.network, RerankerSettings)
     if settings.compile:
-        compile_layers(base.model)
-    if isinstance(settings.network, RerankerSettings):
-        return RerankingTask(base, settings, read_data(settings), processes=processes)
+        compile_layers(base.model, RERANKER_MODULES if is_reranker else WRITTEN_MODULES)
+    if is_reranker:
+        require_use(settings, vocabulary=base.model.config.vocab_size)
+        return RerankingTask(base, settings, load_start(base, settings), read_data(settings), processes=processes)
     return HypernetworkTask(base, settings, build(base, settings, processes=processes))
 
 

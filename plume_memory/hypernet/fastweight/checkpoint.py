@@ -88,17 +88,19 @@ def save(
     max_tokens: int,
     answers: AnswerSettings | None = None,
     base_fingerprint: str | None = None,
+    reranker_sha256: str | None = None,
     shard_bytes: int = 16_000_000,
 ) -> FastWeightManifest:
     """Write a network into a folder, in bfloat16.
 
     Args:
         network: on any device.
-        folder: exists and is empty.
+        folder: exists and holds no network.
         base_model: name of its base model.
         max_tokens: longest text it was trained to write at once.
         answers: how answers are composed with it.
         base_fingerprint: of the base model; who loads the network onto another one is warned.
+        reranker_sha256: of the reranker that was written into the folder before (hypernet/reranker.py), if any.
         shard_bytes: largest shard; one tensor is never cut.
 
     Raises:
@@ -134,6 +136,7 @@ def save(
         max_tokens=max_tokens,
         answers=answers or AnswerSettings(),
         weights_sha256=_sha256([folder / name for name in names]),
+        reranker_sha256=reranker_sha256,
     )
     write_manifest(manifest, folder)
     return manifest
