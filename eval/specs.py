@@ -128,8 +128,8 @@ _DISTILLED = ("cd", "cd oracle")
 def _network_digest(settings: RunSettings, *, tuned: bool) -> str:
     """sha256 of a network's config, which holds its weights' hash: another network, other rows.
 
-    How answers are composed with it counts only where a method takes these settings from it; how sure an answer
-    counts as, nowhere.
+    How answers are composed with it, and its reranker, count only where a method takes these from it (the paper's router
+    has nothing read); how sure an answer counts as, nowhere.
     """
     named = Path(settings.hypernetwork).expanduser()
     folder = shipped_hypernetwork(settings.model) if settings.hypernetwork == "shipped" else named
@@ -140,6 +140,7 @@ def _network_digest(settings: RunSettings, *, tuned: bool) -> str:
     described.get("answers", {}).pop("confidence", None)
     if not tuned:
         described.pop("answers", None)
+        described.pop("reranker_sha256", None)
     return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
 
 

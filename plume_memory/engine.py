@@ -18,6 +18,7 @@ from plume_memory.config import MethodSettings
 from plume_memory.distill import DistillationParameterizer
 from plume_memory.errors import InvalidInput
 from plume_memory.evidence.activation import Activation
+from plume_memory.evidence.likeness import BARE, TRAINED
 from plume_memory.evidence.provenance import last_telling
 from plume_memory.evidence.route import UnitIndex
 from plume_memory.evidence.segment import units_of
@@ -122,7 +123,10 @@ class Engine:
         self._reranker = reranker
         shared = None if reranker is None else shared_rows(reranker, device=base.device, dtype=base.dtype)
         self._activation = Activation(
-            self.settings, partial(question_log_probs, base), partial(question_log_probs, base, adapter=shared)
+            self.settings,
+            log_probs=partial(question_log_probs, base),
+            read=partial(question_log_probs, base, adapter=shared),
+            rules=BARE if reranker is None else TRAINED,
         )
         self._recent = Recent()
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from plume_memory.config import MethodSettings
+from plume_memory.evidence.likeness import BARE, Rules
 from plume_memory.evidence.relevance import gain_of, share_needed
 from plume_memory.evidence.route import Likelihoods, UnitIndex
 from plume_memory.records import ScoredUnit, join_units
@@ -27,6 +28,8 @@ class Activation:
     """By the bare model: whether memory bears on a question at all."""
     read: QuestionLogProbs
     """By who ranks the units: a trained reranker, or the bare model too."""
+    rules: Rules = BARE
+    """Of who ranks them."""
 
     def rank(self, index: UnitIndex, question: str, *, k: int) -> list[ScoredUnit]:
         """Return up to `k` units in the order of activation, by the router of the settings; none is missing.
@@ -39,8 +42,8 @@ class Activation:
             return index.rank(question, delta=settings.delta, k=k)
 
         if settings.router == "likelihood":
-            return index.rerank(question, self._read_for(question), k=k)
-        return index.ranked_retold(question, self._read_for(question), k=k)
+            return index.rerank(question, self._read_for(question), k=k, rules=self.rules)
+        return index.ranked_retold(question, self._read_for(question), k=k, rules=self.rules)
 
     def activate(self, index: UnitIndex, question: str) -> list[ScoredUnit]:
         """Return the evidence of a question, the first in rank first; none where memory does not bear on it.
@@ -50,7 +53,7 @@ class Activation:
         """
         k = self.settings.evidence_units
         if self.settings.router == "sentences":  # without what is retold
-            chosen = index.retold(question, self._read_for(question), k=k)
+            chosen = index.retold(question, self._read_for(question), k=k, rules=self.rules)
         else:
             chosen = self.rank(index, question, k=k)
         return chosen if chosen and self._bears_on(chosen, question) else []

@@ -35,7 +35,7 @@ so the chains decided the IDF. No text there exceeds 256 tokens by much; long do
 Beyond the paper, `rerank` orders the best of these units by how likely a language model finds the question
 behind each (UPR, Sachan et al. 2022; model/likelihood.py), so a question may share no word with its answer:
 
-    r(q,i) = (1/|q|) Σ log p(q_j | unit i, q_<j)  +  LEXICAL_WEIGHT · s(q,i)
+    r(q,i) = (1/|q|) Σ log p(q_j | unit i, q_<j)  +  lexical_weight · s(q,i)
 
 Candidates lie within `MARGIN_NATS` of the best r; again the latest comes first. Measured on SmolLM2-135M (12
 records after one update, 72 questions, units of one sentence; 6 points are one standard error), the
@@ -66,7 +66,7 @@ from numpy.typing import NDArray
 
 from plume_memory.errors import InvalidInput
 from plume_memory.evidence.inverted import Block, Vocabulary, merged
-from plume_memory.evidence.likeness import Likeness
+from plume_memory.evidence.likeness import BARE, Likeness, Rules
 from plume_memory.evidence.terms import asks, terms_of
 from plume_memory.records import ScoredUnit, Unit
 
@@ -75,9 +75,6 @@ K1 = 1.5
 
 SHORTLIST = 32
 """Most units that `rerank` has read: the best by s(q,i). It bounds what a question costs on a long history."""
-
-LEXICAL_WEIGHT = 1.0
-"""Nats that a full lexical score is worth in `rerank`."""
 
 MARGIN_NATS = 0.2
 """Recency margin of `rerank`, in place of δ."""
@@ -200,7 +197,7 @@ class UnitIndex:
         order, candidates = _activation_order(scores, margin=delta, k=k)
         return [ScoredUnit(self[int(i)], float(scores[i]), at < candidates) for at, i in enumerate(order)]
 
-    def rerank(self, query: str, likelihoods: Likelihoods, *, k: int) -> list[ScoredUnit]:
+    def rerank(self, query: str, likelihoods: Likelihoods, *, k: int, rules: Rules = BARE) -> list[ScoredUnit]:
         """Return up to `k` units in the order of activation, the best by s(q, i) first ranked by r(q, i).
 
         At most `SHORTLIST` texts are read. Candidates come first, the latest first; then the others of the
@@ -212,17 +209,18 @@ class UnitIndex:
             query: What is asked.
             likelihoods: Called once, with the shortlist's texts in temporal order.
             k: Most units to return.
+            rules: Of who reads.
 
         Raises:
             InvalidInput: If there is no unit, or `k` is below 1.
         """
         if len(self) == 0 or k < 1 or not query.strip():
             return self.rank(query, delta=0.0, k=k)
-        read = self._read(query, likelihoods, SHORTLIST)
+        read = self._read(query, likelihoods, rules, SHORTLIST)
         order, candidates = _activation_order(read.r, margin=MARGIN_NATS, k=k)
         return self._ranked(read, [int(i) for i in order], candidates, k)
 
-    def retold(self, query: str, likelihoods: Likelihoods, *, k: int) -> list[ScoredUnit]:
+    def retold(self, query: str, likelihoods: Likelihoods, *, k: int, rules: Rules = BARE) -> list[ScoredUnit]:
         """Return the evidence: up to `k` units by falling r(q, i), each in the place of what it retells.
 
         At most `RETOLD_SHORTLIST` texts are read, and only these are evidence: what was not read may be an old telling.
@@ -234,34 +232,35 @@ class UnitIndex:
             query: What is asked.
             likelihoods: Called once, with the shortlist's texts in temporal order.
             k: Most units to return.
+            rules: Of who reads.
 
         Raises:
             InvalidInput: If there is no unit, or `k` is below 1.
         """
         if len(self) == 0 or k < 1 or not query.strip():
             return self.rank(query, delta=0.0, k=k)
-        read = self._read(query, likelihoods, RETOLD_SHORTLIST, only_told=True)
+        read = self._read(query, likelihoods, rules, RETOLD_SHORTLIST, only_told=True)
         if not len(read.shortlist):
             return []
-        order = self._order_of_retellings(query, read)
+        order = self._order_of_retellings(query, read, rules)
         return self._ranked(read, order.first[:k].tolist(), order.candidates, k)[: len(order.first)]
 
-    def ranked_retold(self, query: str, likelihoods: Likelihoods, *, k: int) -> list[ScoredUnit]:
+    def ranked_retold(self, query: str, likelihoods: Likelihoods, *, k: int, rules: Rules = BARE) -> list[ScoredUnit]:
         """Return up to `k` units: those of `retold`, behind them what they left out by falling r, then the unread by s.
 
         No unit is missing: the list is for a reader, who sees the old tellings last. Arguments and errors: `retold`.
         """
         if len(self) == 0 or k < 1 or not query.strip():
             return self.rank(query, delta=0.0, k=k)
-        read = self._read(query, likelihoods, RETOLD_SHORTLIST, only_told=True)
+        read = self._read(query, likelihoods, rules, RETOLD_SHORTLIST, only_told=True)
         if not len(read.shortlist):
             return self.rank(query, delta=0.0, k=k)
-        order = self._order_of_retellings(query, read)
+        order = self._order_of_retellings(query, read, rules)
         replaced = [i for i in _falling(read.r, np.arange(len(read.r))).tolist() if i not in order.first]
         return self._ranked(read, [*order.first.tolist(), *replaced][:k], order.candidates, k)
 
-    def _order_of_retellings(self, query: str, read: "_Read") -> "_Order":
-        likeness = Likeness([self[int(i)] for i in read.shortlist], query)
+    def _order_of_retellings(self, query: str, read: "_Read", rules: Rules) -> "_Order":
+        likeness = Likeness([self[int(i)] for i in read.shortlist], query, rules)
         newest = likeness.retellings(read.log_p)
         falling = _falling(read.r, np.arange(len(read.r))).tolist()
         about = likeness.about(newest[i] for i in falling)
@@ -269,7 +268,9 @@ class UnitIndex:
         order = dict.fromkeys([*within, *(newest[i] for i in falling if newest[i] in about)])
         return _Order(np.array(list(order), dtype=np.int64), len(set(within)))
 
-    def _read(self, query: str, likelihoods: Likelihoods, most: int, *, only_told: bool = False) -> "_Read":
+    def _read(
+        self, query: str, likelihoods: Likelihoods, rules: Rules, most: int, *, only_told: bool = False
+    ) -> "_Read":
         """Have the best units by s(q, i) read; `only_told` leaves out those that ask."""
         lexical = self.score(query)
         best_first = _falling(lexical, np.arange(len(self)))
@@ -284,7 +285,7 @@ class UnitIndex:
         log_p = np.asarray(likelihoods([self[int(i)].text for i in shortlist]), dtype=np.float64)
         open_interval = np.finfo(np.float64).tiny, np.nextafter(1.0, 0.0)  # 0 and 1 are rounding
         scores = np.clip(np.exp(log_p), *open_interval)
-        r = log_p + LEXICAL_WEIGHT * lexical[shortlist]
+        r = log_p + rules.lexical_weight * lexical[shortlist]
         return _Read(shortlist, log_p, r, scores, best_first[~np.isin(best_first, shortlist)], lexical)
 
     def _ranked(self, read: "_Read", order: Sequence[int], candidates: int, k: int) -> list[ScoredUnit]:

@@ -36,7 +36,6 @@ from plume_memory.training.settings import (
 from plume_memory.training.teacher import Teacher
 from plume_memory.training.writing import D2LWriter, FastWeightWriter, TextWriter
 
-
 WRITTEN_MODULES = ("mlp.down_proj",)
 """What every network that is trained here writes factors for."""
 

@@ -42,7 +42,11 @@ def compile_layers(model: nn.Module, adapted: Sequence[str]) -> None:
             if name.endswith("norm") or (name == "self_attn" and attention):
                 part.compile(dynamic=True)
         mlp: Any = getattr(layer, "mlp", None)
-        if gates and mlp is not None and all(hasattr(mlp, name) for name in ("gate_proj", "up_proj", "down_proj", "act_fn")):
+        if (
+            gates
+            and mlp is not None
+            and all(hasattr(mlp, name) for name in ("gate_proj", "up_proj", "down_proj", "act_fn"))
+        ):
             mlp.forward = _gated_forward(mlp)
 
 

@@ -48,7 +48,9 @@ def _require_choices(settings: TrainSettings) -> None:
         raise TrainingError("A reranker belongs to a hypernetwork: name the folder of a trained one in `start`.")
     for one in settings.data:
         if isinstance(one, TextData):
-            raise TrainingError(f"Source {one.name!r} is plain text, and a reranker learns from questions; leave it out.")
+            raise TrainingError(
+                f"Source {one.name!r} is plain text, and a reranker learns from questions; leave it out."
+            )
     for one in (*settings.data, *settings.evaluation.prose):
         if isinstance(one, JsonlData) and not one.extractive:
             raise TrainingError(

@@ -252,7 +252,9 @@ class RerankingTask:
 
     def _first(self, samples: Sequence[Sample]) -> float | None:
         chance = random.Random(self._settings.evaluation.seed)
-        choices = [c for s in samples if (c := choice_of(s, chance, asks=len(s.asks), sentences=len(s.text))) is not None]
+        choices = [
+            c for s in samples if (c := choice_of(s, chance, asks=len(s.asks), sentences=len(s.text))) is not None
+        ]
         hits = []
         with torch.no_grad(), self.base.lock:
             for at in range(0, len(choices), _AT_ONCE):

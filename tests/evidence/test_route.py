@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plume_memory.errors import InvalidInput
-from plume_memory.evidence.route import LEXICAL_WEIGHT, MARGIN_NATS, SHORTLIST, UnitIndex, idf
+from plume_memory.evidence.likeness import BARE
+from plume_memory.evidence.route import MARGIN_NATS, SHORTLIST, UnitIndex, idf
 from plume_memory.records import Unit
 
 WORDS = ["the", "a", "lamp", "Bern", "zurich", "7", "fish", "moon"]
@@ -136,7 +137,7 @@ def literal_rerank(index: UnitIndex, query: str, log_p: dict[str, float]) -> lis
     lexical = index.score(query)
     by_lexical = sorted(range(len(index)), key=lambda i: (-lexical[i], -i))
     shortlist, rest = by_lexical[:SHORTLIST], by_lexical[SHORTLIST:]
-    r = {i: log_p[index[i].text] + LEXICAL_WEIGHT * lexical[i] for i in shortlist}
+    r = {i: log_p[index[i].text] + BARE.lexical_weight * lexical[i] for i in shortlist}
     candidates = {i for i in shortlist if r[i] >= max(r.values()) - MARGIN_NATS}
     first = sorted(candidates, reverse=True) + sorted(set(shortlist) - candidates, key=lambda i: (-r[i], -i))
     least = min(math.exp(log_p[index[i].text]) for i in shortlist)

@@ -56,7 +56,9 @@ def made(base: BaseModel, settings: TrainSettings, source: Any = None) -> Rerank
     start = load_start(base, settings)
     if source is None:
         return RerankingTask(base, settings, start, read_data(settings))
-    own = Data(source, source, lambda count, held_out: FactSource("facts", smallest=count), {"notes": list(SAMPLES)}, [])
+    own = Data(
+        source, source, lambda count, held_out: FactSource("facts", smallest=count), {"notes": list(SAMPLES)}, []
+    )
     return RerankingTask(base, settings, start, own)
 
 
