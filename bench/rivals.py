@@ -32,7 +32,8 @@ DATASETS = ("mini-squad", "mini-multihop", "mini-ropes", "muse-chains")
 RULES = (
     *((margin, None, 0.5) for margin in (0.0, 0.1, 0.2, 0.3)),
     *((0.2, recency, 0.5) for recency in (0.1, 0.2, 0.3)),
-    *((0.2, 0.2, reach) for reach in (0.3, 0.6, float("inf"))),
+    *((0.2, 0.2, reach) for reach in (0.3, 0.6)),
+    *((0.2, recency, float("inf")) for recency in (0.1, 0.2, 0.3)),
 )
 """(margin of those alone, margin of those told later, reach); see `Contest`."""
 
@@ -77,15 +78,24 @@ def answered(engine: Engine, texts: Sequence[str], questions: Sequence[Line]) ->
 
 def decode(out: Path, hypernetwork: str, datasets: Sequence[str], limit: int | None) -> None:
     """Write the answers of all rivals to all questions that have no line yet."""
-    done = {json.loads(line)["history"] for line in out.read_text("utf-8").splitlines()} if out.exists() else set()
     engine = Engine.load("smollm2-135m", hypernetwork=hypernetwork)
-    with out.open("a", encoding="utf-8") as file:
+    kept = _lines(out) if out.exists() else []
+    if any(line["engine"] != engine.fingerprint for line in kept):
+        raise SystemExit(f"{out} holds answers with another network or other settings; name a new file")
+    done = {line["history"] for line in kept}
+    with out.open("w", encoding="utf-8") as file:  # without a line that a kill cut
+        file.writelines(json.dumps(line) + "\n" for line in kept)
         for dataset, name, texts, questions in histories(datasets, limit):
             if name in done:
                 continue
-            lines = [{"dataset": dataset, "history": name, **one} for one in answered(engine, texts, questions)]
-            file.write("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
+            about = {"engine": engine.fingerprint, "dataset": dataset, "history": name}
+            file.write("".join(json.dumps(about | one) + "\n" for one in answered(engine, texts, questions)))
             file.flush()
+
+
+def _lines(path: Path) -> list[Line]:
+    """The whole lines of a file."""
+    return [json.loads(line) for line in path.read_text("utf-8").split("\n")[:-1]]
 
 
 def given(line: Line, margin: float, recency: float | None) -> str:
@@ -164,7 +174,7 @@ def main() -> None:
     if asked.command == "decode":
         decode(asked.out, asked.hypernetwork, asked.dataset, asked.limit)
     else:
-        choose([json.loads(line) for line in asked.answers.read_text("utf-8").splitlines()])
+        choose(_lines(asked.answers))
 
 
 if __name__ == "__main__":

@@ -1,13 +1,14 @@
 """`smoke`: a few minutes of the benchmark on SmolLM2, against stored figures: has anything become worse?
 
-float32, so that processors of different make agree; a few questions may still tip over, hence the tolerance. A
-figure below its stored value by more than that fails; one above is said, so that it is stored anew (`--write`).
+float32, so that processors of different make agree; an answer or two may still tip over. A figure that is worse than
+its stored value by more than `ANSWERS` of the answers it is the mean of, and by more than `TOLERANCE`, fails; one above
+is said, so that it is stored anew (`--write`).
 """
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from eval.experiments.experiment import MINI, TUNED, Selection, each, spec
 from eval.results import Results, recall, stale
@@ -26,15 +27,37 @@ RECORDS: tuple[tuple[MethodSpec, int], ...] = (
 """How many of each of the five mini datasets: most for what a user runs, least for what is hardly our code."""
 
 
-class Baseline(BaseModel):
-    """Stored figures; shares between 0 and 1."""
+ANSWERS = 2
+"""So many may tip over."""
+
+TOLERANCE = 0.03
+"""Of a share; that of many answers is held to it, not to two of them."""
+
+
+class Figure(BaseModel):
+    """A mean over some answers, between 0 and 1."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    tolerance: float
-    """Of recall; a stale share may rise by as much."""
-    recall: dict[str, float]
-    stale: dict[str, float]
+    mean: float
+    answers: int = Field(ge=1)
+
+    @property
+    def tolerance(self) -> float:
+        """By how much another machine may differ."""
+        return max(TOLERANCE, ANSWERS / self.answers)
+
+    def __str__(self) -> str:
+        return f"{self.mean} of {self.answers}"
+
+
+class Baseline(BaseModel):
+    """Stored figures, by method."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    recall: dict[str, Figure]
+    stale: dict[str, Figure]
 
     @classmethod
     def read(cls, path: Path = STORED) -> "Baseline":
@@ -62,15 +85,15 @@ def plan() -> list[Item]:
     return [item for method, count in RECORDS for item in each([method], Selection(limit=count).transitions(MINI))]
 
 
-def measure(results: Results, tolerance: float) -> Baseline:
+def measure(results: Results) -> Baseline:
     """Figures of a run."""
-    recalls = {m: results.estimate(m, None, recall) for m in results.methods}
-    stales = {m: results.estimate(m, None, stale) for m in results.methods}
-    return Baseline(
-        tolerance=tolerance,
-        recall={m: round(one.mean, 4) for m, one in recalls.items() if one},
-        stale={m: round(one.mean, 4) for m, one in stales.items() if one},
-    )
+    found: dict[str, dict[str, Figure]] = {"recall": {}, "stale": {}}
+    for name, metric in (("recall", recall), ("stale", stale)):
+        for method in results.methods:
+            one = results.estimate(method, None, metric)
+            if one is not None:
+                found[name][method] = Figure(mean=round(one.mean, 4), answers=one.count)
+    return Baseline(recall=found["recall"], stale=found["stale"])
 
 
 def compare(stored: Baseline, found: Baseline) -> Outcome:
@@ -78,13 +101,13 @@ def compare(stored: Baseline, found: Baseline) -> Outcome:
     worse, better = [], []
     for method, wanted in stored.recall.items():
         got = found.recall.get(method)
-        line = f"{method}: recall {got} (stored {wanted} ± {stored.tolerance})"
-        if got is None or got < wanted - stored.tolerance:
+        line = f"{method}: recall {got} (stored {wanted} ± {wanted.tolerance:.2f})"
+        if got is None or got.mean < wanted.mean - wanted.tolerance:
             worse.append(line)
-        elif got > wanted + stored.tolerance:
+        elif got.mean > wanted.mean + wanted.tolerance:
             better.append(line)
     for method, wanted in stored.stale.items():
         got = found.stale.get(method)
-        if got is None or got > wanted + stored.tolerance:
-            worse.append(f"{method}: stale {got} (stored {wanted} ± {stored.tolerance})")
+        if got is None or got.mean > wanted.mean + wanted.tolerance:
+            worse.append(f"{method}: stale {got} (stored {wanted} ± {wanted.tolerance:.2f})")
     return Outcome(tuple(worse), tuple(better))

@@ -128,8 +128,8 @@ _DISTILLED = ("cd", "cd oracle")
 def _network_digest(settings: RunSettings, *, tuned: bool) -> str:
     """sha256 of a network's config, which holds its weights' hash: another network, other rows.
 
-    How answers are composed with it, and its reranker, count only where a method takes these from it (the paper's router
-    has nothing read); how sure an answer counts as, nowhere.
+    How answers are composed with it, and its reranker, count only where a method takes these from it (by the paper's
+    router nothing is read); how sure an answer counts as, nowhere.
     """
     named = Path(settings.hypernetwork).expanduser()
     folder = shipped_hypernetwork(settings.model) if settings.hypernetwork == "shipped" else named

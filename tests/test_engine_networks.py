@@ -11,6 +11,7 @@ import torch
 from plume_memory import Engine, MethodSettings, ParametricMemory
 from plume_memory.errors import CheckpointError
 from plume_memory.evidence.relevance import NAMED
+from plume_memory.evidence.likeness import BARE, TRAINED
 from plume_memory.evidence.route import UnitIndex
 from plume_memory.hypernet.fastweight import checkpoint
 from plume_memory.hypernet.fastweight.config import FastWeightConfig
@@ -311,6 +312,8 @@ def test_a_networks_reranker_reads_units_and_is_part_of_the_fingerprint(network:
     assert scores == pytest.approx({unit.position: math.exp(p) for unit, p in zip(CHOSEN, expected, strict=True)})
     assert scores != pytest.approx({one.unit.position: one.score for one in plain.rank(index, asked, k=3)}, rel=1e-3)
 
+    assert plain._activation.rules == BARE
+    assert with_it._activation.rules == TRAINED
     other = with_it.composed_with(MethodSettings(router="sentences"))
     assert len({plain.fingerprint, with_it.fingerprint, other.fingerprint}) == 3
     assert other.composed_with(settings).fingerprint == with_it.fingerprint

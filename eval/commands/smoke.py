@@ -13,8 +13,6 @@ from eval.smoke import SETTINGS, STORED, Baseline, compare, measure, plan
 from eval.workbench import Workbench
 from plume_memory.errors import InvalidInput
 
-TOLERANCE = 0.03
-
 
 def smoke(
     out: Annotated[Path, typer.Option("--out", help="A new folder, or one of an interrupted smoke run.")],
@@ -29,11 +27,11 @@ def smoke(
     keys = {item.key(SETTINGS) for item in items}
     results = Results(row for row in RowFolder(out).read() if row.key in keys)
     if write:
-        STORED.write_text(measure(results, TOLERANCE).model_dump_json(indent=2) + "\n", encoding="utf-8")
+        STORED.write_text(measure(results).model_dump_json(indent=2) + "\n", encoding="utf-8")
         console.print(f"stored {STORED}", highlight=False)
         return
     stored = Baseline.read()
-    found = measure(results, stored.tolerance)
+    found = measure(results)
     outcome = compare(stored, found)
     for method in found.recall:
         console.print(f"{method}: recall {found.recall[method]}, stale {found.stale.get(method)}", highlight=False)

@@ -5,38 +5,50 @@ from pathlib import Path
 import pytest
 
 from eval.cli import main
-from eval.smoke import STORED, Baseline, compare, plan
+from eval.smoke import STORED, Baseline, Figure, compare, plan
 from plume_memory.errors import InvalidInput
 
-BASE = Baseline(tolerance=0.03, recall={"plume": 0.30, "base": 0.10}, stale={"plume": 0.05})
+
+def figures(of: int = 1000, **means: float) -> dict[str, Figure]:
+    return {method: Figure(mean=mean, answers=of) for method, mean in means.items()}
 
 
-def found(**changes: dict[str, float]) -> Baseline:
+BASE = Baseline(recall=figures(plume=0.30, base=0.10), stale=figures(plume=0.05))
+
+
+def found(**changes: dict[str, Figure]) -> Baseline:
     return BASE.model_copy(update=changes)
 
 
 def test_within_the_tolerance_nothing_is_said() -> None:
-    outcome = compare(BASE, found(recall={"plume": 0.271, "base": 0.129}, stale={"plume": 0.079}))
+    outcome = compare(BASE, found(recall=figures(plume=0.271, base=0.129), stale=figures(plume=0.079)))
     assert outcome.worse == outcome.better == ()
 
 
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"recall": {"plume": 0.26, "base": 0.10}}, "plume: recall 0.26"),
-        ({"recall": {"base": 0.10}}, "plume: recall None"),
-        ({"stale": {"plume": 0.09}}, "plume: stale 0.09"),
+        ({"recall": figures(plume=0.26, base=0.10)}, "plume: recall 0.26 of 1000"),
+        ({"recall": figures(base=0.10)}, "plume: recall None"),
+        ({"stale": figures(plume=0.09)}, "plume: stale 0.09"),
         ({"stale": {}}, "plume: stale None"),
     ],
 )
-def test_what_fell_rose_or_is_missing_is_worse(changes: dict[str, dict[str, float]], said: str) -> None:
+def test_what_fell_rose_or_is_missing_is_worse(changes: dict[str, dict[str, Figure]], said: str) -> None:
     outcome = compare(BASE, found(**changes))
     assert len(outcome.worse) == 1
     assert said in outcome.worse[0]
 
 
+def test_of_a_few_answers_two_may_tip_over_and_not_three() -> None:
+    few = Baseline(recall=figures(20, plume=0.50), stale=figures(10, plume=0.10))
+    for fallen, risen, worse in ((0.40, 0.30, 0), (0.35, 0.10, 1), (0.50, 0.40, 1)):
+        now = Baseline(recall=figures(20, plume=fallen), stale=figures(10, plume=risen))
+        assert len(compare(few, now).worse) == worse
+
+
 def test_a_gain_beyond_the_tolerance_is_said_but_does_not_fail() -> None:
-    outcome = compare(BASE, found(recall={"plume": 0.40, "base": 0.10}))
+    outcome = compare(BASE, found(recall=figures(plume=0.40, base=0.10)))
     assert outcome.worse == ()
     assert "plume: recall 0.4" in outcome.better[0]
 

@@ -1,12 +1,19 @@
 """Old and new tellings of one fact, and like statements about others: what is evidence and what is only listed."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from plume_memory.errors import InvalidInput
+from plume_memory.evidence.likeness import BARE, TRAINED, Rules
 from plume_memory.evidence.route import RETOLD_SHORTLIST, UnitIndex
 from plume_memory.evidence.terms import asks
+from plume_memory.hypernet.fastweight.checkpoint import read_manifest
+from plume_memory.hypernet.reranker import load_reranker
+from plume_memory.hypernet.shipped import shipped_hypernetwork
+from plume_memory.model.adapters import AdapterRows, shared_rows
 from plume_memory.model.base import BaseModel
-from plume_memory.model.likelihood import question_likelihoods
+from plume_memory.model.likelihood import question_log_probs
 from plume_memory.records import ScoredUnit, Unit
 
 ASKED = "Where does Alice live?"
@@ -201,18 +208,38 @@ RETELLINGS = (
 """(told, retold, asked)"""
 
 
-@pytest.mark.model
-def test_of_natural_pairs_few_are_mistaken(smollm2: BaseModel) -> None:
-    """The figures of likeness.py: what is asked for is lost in one pair, an old telling stays in three."""
+def test_who_reads_brings_the_rules() -> None:
+    """A trained reader's likelihoods lie further apart, and words count nothing beside them."""
+    index = told(BERN, "Bob owns boats.", ZURICH)
+
+    def first(rules: Rules, log_p: list[float], question: str) -> int:
+        return index.retold(question, lambda texts: log_p, k=3, rules=rules)[0].unit.position
+
+    assert first(BARE, [-1.0, -4.0, -1.45], ASKED) == 0
+    assert first(TRAINED, [-1.0, -4.0, -1.45], ASKED) == 2
+    assert first(BARE, [-1.0, -1.6, -9.0], "Who owns boats?") == 1
+    assert first(TRAINED, [-1.0, -1.6, -9.0], "Who owns boats?") == 0
+
+
+def mistaken(smollm2: BaseModel, rules: Rules, reranker: AdapterRows | None) -> tuple[list[str], list[str], list[str]]:
+    """Of pairs that are no retellings, the later ones behind which the earlier is lost; of retellings, the later ones
+    beside which the earlier stays, and those that are lost."""
 
     def found(pair: tuple[str, str, str]) -> set[int]:
-        index = told(*pair[:2])
-        kept = index.retold(pair[2], lambda texts: question_likelihoods(smollm2, texts, pair[2]), k=3)
-        return {one.unit.position for one in kept}
+        def read(texts: Sequence[str]) -> list[float]:
+            return [sum(p) / len(p) for p in question_log_probs(smollm2, texts, pair[2], adapter=reranker)]
+
+        return {one.unit.position for one in told(*pair[:2]).retold(pair[2], read, k=3, rules=rules)}
 
     lost = [pair[1] for pair in OTHERS if 0 not in found(pair)]
     stayed = [pair[1] for pair in RETELLINGS if found(pair) != {1}]
-    gone = [pair[1] for pair in RETELLINGS if 1 not in found(pair)]
+    return lost, stayed, [pair[1] for pair in RETELLINGS if 1 not in found(pair)]
+
+
+@pytest.mark.model
+def test_of_natural_pairs_few_are_mistaken(smollm2: BaseModel) -> None:
+    """The figures of likeness.py: what is asked for is lost in one pair, an old telling stays in three."""
+    lost, stayed, gone = mistaken(smollm2, BARE, None)
     assert lost == ["The launch of Heron is led by Ida Voss."]
     assert stayed == [
         "Alice moved to Zurich.",
@@ -220,3 +247,14 @@ def test_of_natural_pairs_few_are_mistaken(smollm2: BaseModel) -> None:
         "The launch of Heron was postponed to May.",
     ]
     assert gone == []
+
+
+@pytest.mark.model
+def test_of_natural_pairs_the_shipped_reranker_mistakes_fewer(smollm2: BaseModel) -> None:
+    folder = shipped_hypernetwork("smollm2-135m")
+    assert folder is not None
+    sha256 = read_manifest(folder).reranker_sha256
+    assert sha256 is not None
+    reranker = shared_rows(load_reranker(folder, sha256), device=smollm2.device, dtype=smollm2.dtype)
+
+    assert mistaken(smollm2, TRAINED, reranker) == ([], ["Alice moved to Zurich."], [])
