@@ -59,6 +59,12 @@ class MethodSettings(BaseModel):
         "SmolLM2-135M with units of one sentence: evidence adapters of the first three answer at 0.45 recall, of one "
         "unit of 192 tokens at 0.30 (72 questions after one update).",
     )
+    alone_scale: float = Field(
+        default=1.0,
+        ge=0,
+        description="Weight of H(m*) where the evidence is one unit; several written together weigh 1. Beyond the "
+        "paper, never used in reproduction rows.",
+    )
     relevance: float | None = Field(
         default=None,
         description="Least gain in log p of the question's tokens by the evidence over no text, in nats under the base "
@@ -107,6 +113,7 @@ class MethodSettings(BaseModel):
 _ADDED = {
     "router": "lexical",
     "evidence_units": 1,
+    "alone_scale": 1.0,
     "global_windows": "sum",
     "relevance": None,
     "alone_margin": None,

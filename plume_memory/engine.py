@@ -26,7 +26,7 @@ from plume_memory.evidence.tokens import build_encoding, token_counter
 from plume_memory.hypernet.loading import load_hypernetwork
 from plume_memory.hypernet.parameterizer import Parameterizer
 from plume_memory.hypernet.shipped import chosen_network
-from plume_memory.lora.algebra import KeyedChunk, compose_chunks, weighted_sum
+from plume_memory.lora.algebra import KeyedChunk, compose_chunks, scaled, weighted_sum
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.lora.files import from_bytes, to_bytes
 from plume_memory.model.adapters import shared_rows
@@ -298,7 +298,7 @@ class Engine:
         if self.settings.evidence == "kv":
             joined = len(chosen) > 1 or self.settings.router == "sentences"
             return self._prefix(framed.evidence_ids(join_units(chosen)), cache, joined=joined)
-        factors = self._written(chosen, cache)
+        factors = scaled(self._written(chosen, cache), self.settings.alone_scale if len(chosen) == 1 else 1.0)
         bias = self.parameterizer.bias if self.parameterizer else None
         return factors if bias is None else weighted_sum([(1.0, factors), (1.0, bias)])
 

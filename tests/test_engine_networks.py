@@ -10,8 +10,8 @@ import torch
 
 from plume_memory import Engine, MethodSettings, ParametricMemory
 from plume_memory.errors import CheckpointError
-from plume_memory.evidence.relevance import NAMED
 from plume_memory.evidence.likeness import BARE, TRAINED
+from plume_memory.evidence.relevance import NAMED
 from plume_memory.evidence.route import UnitIndex
 from plume_memory.hypernet.fastweight import checkpoint
 from plume_memory.hypernet.fastweight.config import FastWeightConfig

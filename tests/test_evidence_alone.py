@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 from eval.caches import CountingCache
 from eval.methods.decoding import Answerer
@@ -11,9 +12,10 @@ from eval.methods.parametric import Plume
 from eval.records import MuseQuestion, MuseTransition
 from plume_memory import Engine, MethodSettings, ParametricMemory
 from plume_memory.evidence.provenance import source_of
+from plume_memory.lora.factors import LoraFactors
 from plume_memory.model import rivals
 from plume_memory.model.decode import Decoded
-from plume_memory.records import Answer, ScoredUnit
+from plume_memory.records import Answer, ScoredUnit, Transition
 from plume_memory.testing import HashParameterizer, tiny_engine
 
 FACTS = ("Alice lives in Bern.", "Bob has a boat.", "Where Alice lives there is a lake.", "Carol is ill.")
@@ -127,7 +129,20 @@ def test_a_unit_without_company_has_no_rival(tmp_path: Path) -> None:
 def test_the_margin_parts_fingerprints_and_none_keeps_those_of_before() -> None:
     assert engine_of(alone_margin=0.2).fingerprint != engine_of(alone_margin=None).fingerprint
     assert engine_of(recency_margin=0.2).fingerprint != engine_of().fingerprint
-    assert not {"alone_margin", "recency_margin"} & set(MethodSettings().canonical())
+    assert not {"alone_margin", "recency_margin", "alone_scale"} & set(MethodSettings().canonical())
+
+
+def test_one_unit_is_written_louder_and_several_together_are_not(opened: Opened) -> None:
+    plain, louder = engine_of(), engine_of(alone_scale=1.5)
+    assert plain.fingerprint != louder.fingerprint
+    framed = plain.base.chat.framed([{"role": "user", "content": ASKED[0]}])
+    units = plain.units([Transition(1, FACTS[0]), Transition(2, FACTS[1])])
+    for chosen, factor in ((units[:1], 1.5), (units, 1.0)):
+        once, now = (engine.evidence(chosen, framed, CountingCache()) for engine in (plain, louder))
+        assert isinstance(once, LoraFactors)
+        assert isinstance(now, LoraFactors)
+        for name in once.modules:
+            torch.testing.assert_close(now.delta(name, 0), factor * once.delta(name, 0))
 
 
 def test_what_a_sentence_became_is_not_stored(opened: Opened, tmp_path: Path) -> None:

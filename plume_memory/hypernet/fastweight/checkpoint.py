@@ -37,6 +37,7 @@ class AnswerSettings(BaseModel):
     evidence: Literal["lora", "kv"] = "lora"
     router: Literal["lexical", "likelihood", "sentences"] = "lexical"
     evidence_units: int = Field(default=1, ge=1)
+    alone_scale: float = Field(default=1.0, ge=0)
     global_windows: Literal["sum", "mean"] = "sum"
     relevance: float | None = None
     alone_margin: float | None = Field(default=None, ge=0)
