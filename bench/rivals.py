@@ -11,9 +11,10 @@ answered stale, and of the pairs that are no retellings, how many right answers 
 
 import argparse
 import json
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from eval.caches import CountingCache
 from eval.datasets.muse import load
@@ -29,13 +30,28 @@ from plume_memory.records import History, ScoredUnit, TokenTrace, Transition, Un
 Line = dict[str, Any]
 PAIRS = Path(__file__).parent / "pairs.jsonl"
 DATASETS = ("mini-squad", "mini-multihop", "mini-ropes", "muse-chains")
+
+
+class Rule(NamedTuple):
+    """See `Contest`, and `MethodSettings` for the names."""
+
+    alone_margin: float = 0.2
+    recency_margin: float | None = 0.2
+    reach: float = 0.5
+    told_weight: float = 0.0
+    score_weight: float = 0.0
+
+
 RULES = (
-    *((margin, None, 0.5) for margin in (0.0, 0.1, 0.2, 0.3)),
-    *((0.2, recency, 0.5) for recency in (0.1, 0.2, 0.3)),
-    *((0.2, 0.2, reach) for reach in (0.3, 0.6)),
-    *((0.2, recency, float("inf")) for recency in (0.1, 0.2, 0.3)),
+    *(Rule(margin, None) for margin in (0.0, 0.1, 0.2, 0.3)),
+    *(Rule(recency_margin=recency) for recency in (0.1, 0.2, 0.3)),
+    *(Rule(reach=reach) for reach in (0.3, 0.6)),
+    *(Rule(recency_margin=recency, reach=float("inf")) for recency in (0.1, 0.2, 0.3)),
+    *(Rule(told_weight=told) for told in (0.1, 0.2, 0.3)),
+    *(Rule(score_weight=score) for score in (0.1, 0.2, 0.4)),
+    *(Rule(margin, 0.2, 0.5, told, score) for margin in (0.0, 0.1) for told in (0.2, 0.3) for score in (0.1, 0.2, 0.4)),
+    *(Rule(0.1, 0.2, 0.5, 0.2, score) for score in (0.6, 0.8)),
 )
-"""(margin of those alone, margin of those told later, reach); see `Contest`."""
 
 
 def histories(datasets: Sequence[str], limit: int | None) -> Iterator[tuple[str, str, Sequence[str], Sequence[Line]]]:
@@ -98,7 +114,7 @@ def _lines(path: Path) -> list[Line]:
     return [json.loads(line) for line in path.read_text("utf-8").split("\n")[:-1]]
 
 
-def given(line: Line, margin: float, recency: float | None) -> str:
+def given(line: Line, rule: Rule) -> str:
     """The answer that a rule gives, by the product's own `Contest`."""
     tried = [_decoded(one) for one in line["rivals"]]
 
@@ -112,7 +128,9 @@ def given(line: Line, margin: float, recency: float | None) -> str:
 
     # only how many rivals there are is asked of the queries
     nobody: Any = (None,) * len(tried)
-    contest = Contest(nobody, margin) if recency is None else Contest(nobody, margin, told, recency)
+    scores = [max((score for _, score, _ in one["units"]), default=1.0) for one in line["rivals"]]
+    head_starts = tuple(rule.score_weight * math.log(score) for score in scores)
+    contest = Contest(nobody, rule.alone_margin, told, rule.recency_margin, rule.told_weight, head_starts)
     return tried[contest.winner(tried)].text
 
 
@@ -123,13 +141,13 @@ def _decoded(one: Line) -> Decoded:
 
 def choose(lines: Sequence[Line]) -> None:
     """Print what each rule gives."""
-    for margin, recency, reach in RULES:
-        rivals.RECENCY_REACH = reach
-        row: Line = {"alone_margin": margin, "recency_margin": recency, "reach": reach}
+    for rule in RULES:
+        rivals.RECENCY_REACH = rule.reach
+        row: Line = rule._asdict()
         for dataset in dict.fromkeys(line["dataset"] for line in lines):
             own = [line for line in lines if line["dataset"] == dataset]
-            said = [given(line, margin, recency) for line in own]
-            plain = [given(line, margin, None) for line in own]
+            said = [given(line, rule) for line in own]
+            plain = [given(line, rule._replace(recency_margin=None)) for line in own]
             if dataset == "others":
                 row["replaced wrongly"] = sum(
                     _right(line, before) and not _right(line, after)

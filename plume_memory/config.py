@@ -76,8 +76,20 @@ class MethodSettings(BaseModel):
         default=None,
         ge=0,
         description="Each of several activated units also answers alone; of its answers and that of all together the "
-        "surest is given, one alone only if it is surer than the joint one by this many nats a token "
+        "surest is given, one alone only if it is better than the joint one by this many nats a token "
         "(model/rivals.py). None: only the joint evidence answers. Never used in reproduction rows.",
+    )
+    score_weight: float = Field(
+        default=0.0,
+        ge=0,
+        description="With `alone_margin`: how much the router's score of an answer's evidence counts beside its "
+        "sureness: nats a token, per nat of the score. Never used in reproduction rows.",
+    )
+    told_weight: float = Field(
+        default=0.0,
+        ge=0,
+        description="With `alone_margin`: what an answer that its evidence says word for word counts more, in nats a "
+        "token. Never used in reproduction rows.",
     )
     recency_margin: float | None = Field(
         default=None,
@@ -117,6 +129,8 @@ _ADDED = {
     "global_windows": "sum",
     "relevance": None,
     "alone_margin": None,
+    "score_weight": 0.0,
+    "told_weight": 0.0,
     "recency_margin": None,
     "confidence": (1.0, 0.0),
 }

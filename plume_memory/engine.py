@@ -19,7 +19,7 @@ from plume_memory.distill import DistillationParameterizer
 from plume_memory.errors import InvalidInput
 from plume_memory.evidence.activation import Activation
 from plume_memory.evidence.likeness import BARE, TRAINED
-from plume_memory.evidence.provenance import last_telling
+from plume_memory.evidence.provenance import last_telling, log_score
 from plume_memory.evidence.route import UnitIndex
 from plume_memory.evidence.segment import units_of
 from plume_memory.evidence.tokens import build_encoding, token_counter
@@ -424,15 +424,20 @@ class Engine:
 
     def contest_between(self, rivals: Sequence[Query], asked: str, sides: Sequence[Sequence[ScoredUnit]]) -> Contest:
         """Set rivals, one for each side, against each other by the settings."""
-        margin, recency = self.settings.alone_margin or 0.0, self.settings.recency_margin
-        if recency is None:
-            return Contest(tuple(rivals), margin)
+        chosen = self.settings
 
         def told(rival: int, answer: str) -> Telling | None:
             found = last_telling(answer, asked, sides[rival])
             return None if found is None else Telling(found.unit.version, found.score)
 
-        return Contest(tuple(rivals), margin, told, recency)
+        return Contest(
+            tuple(rivals),
+            chosen.alone_margin or 0.0,
+            told,
+            recency_margin=chosen.recency_margin,
+            told_weight=chosen.told_weight,
+            head_starts=tuple(chosen.score_weight * log_score(side) for side in sides),
+        )
 
     def decode_settings(
         self,

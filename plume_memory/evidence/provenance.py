@@ -1,10 +1,19 @@
 """Which of the activated units an answer is from, and when it was said. Knows no model: the words tell."""
 
+import math
 from collections.abc import Sequence
 from itertools import takewhile
 
 from plume_memory.evidence.terms import FUNCTION_WORDS, terms_of
 from plume_memory.records import ScoredUnit
+
+_LEAST_SCORE = 1e-9
+"""The lexical router gives 0 to what shares no word."""
+
+
+def log_score(side: Sequence[ScoredUnit]) -> float:
+    """Return the log of the best router score in an evidence, in nats; 0 for an empty one."""
+    return math.log(max(max(one.score for one in side), _LEAST_SCORE)) if side else 0.0
 
 
 def source_of(answer: str, question: str, units: Sequence[ScoredUnit]) -> ScoredUnit | None:

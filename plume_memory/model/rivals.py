@@ -78,23 +78,30 @@ class Contest:
     rivals: tuple[Query, ...]
     """At least one; the first is the favourite."""
     margin: float = 0.0
-    """Nats per token by which another must be surer than the favourite."""
+    """Nats per token by which another must be better than the favourite."""
     told_by: ToldBy | None = None
-    """Where a rival has its answer from; None: nobody knows, and only sureness counts."""
-    recency_margin: float = 0.0
-    """Nats per token by which an answer that was said later may be less sure than the one it replaces."""
+    """Where a rival has its answer from; None: nobody knows."""
+    recency_margin: float | None = None
+    """Nats per token by which an answer that was said later may be less sure than the one it replaces; None: none is
+    replaced."""
+    told_weight: float = 0.0
+    """Nats per token that an answer counts more if a text of its evidence says it."""
+    head_starts: tuple[float, ...] = ()
+    """Nats per token that count beside each rival's sureness, by what its evidence is worth; none if empty."""
 
     def winner(self, answers: Sequence[Decoded]) -> int:
         """Return the index of the rival whose answer is given; of equals the earlier, never one that says nothing."""
         sureness = [_sureness(one) for one in answers]
-        best = max(range(len(sureness)), key=lambda i: (sureness[i], -i))
-        surest = best if sureness[best] > sureness[0] + self.margin else 0
         told = {i: telling for i, one in enumerate(answers) if (telling := self._telling(i, one))}
-        if surest not in told:
-            return surest
-        sure = [i for i in told if sureness[i] >= sureness[surest] - self.recency_margin]
-        later = [i for i in sure if _replaces(told[i], told[surest])]
-        return max(later, key=lambda i: (told[i].version, -i), default=surest)
+        head_starts = self.head_starts or (0.0,) * len(answers)
+        merits = [s + head_starts[i] + self.told_weight * (i in told) for i, s in enumerate(sureness)]
+        most = max(range(len(merits)), key=lambda i: (merits[i], -i))
+        best = most if merits[most] > merits[0] + self.margin else 0
+        if self.recency_margin is None or best not in told:
+            return best
+        sure = [i for i in told if sureness[i] >= sureness[best] - self.recency_margin]
+        later = [i for i in sure if _replaces(told[i], told[best])]
+        return max(later, key=lambda i: (told[i].version, -i), default=best)
 
     def _telling(self, rival: int, answer: Decoded) -> Telling | None:
         whole = answer.finish_reason == "stop"
