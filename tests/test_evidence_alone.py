@@ -89,6 +89,15 @@ def test_a_margin_that_none_reaches_leaves_the_answer_to_all_units_together(open
     assert len(found.evidence_units) == 3
 
 
+def test_where_the_routers_score_is_all_that_counts_the_best_unit_answers_alone_or_with_the_others(
+    opened: Opened,
+) -> None:
+    with opened(engine_of(score_weight=1000.0)) as memory:
+        for question, answer in zip(ASKED, memory.ask_many(ASKED, max_new_tokens=4), strict=True):
+            best = max(memory.route(question, k=3), key=lambda one: one.score)
+            assert best in answer.evidence_units
+
+
 @pytest.mark.parametrize("streamed", [False, True])
 def test_of_answers_as_sure_the_one_told_last_is_given(
     opened: Opened, streamed: bool, monkeypatch: pytest.MonkeyPatch
@@ -129,7 +138,11 @@ def test_a_unit_without_company_has_no_rival(tmp_path: Path) -> None:
 def test_the_margin_parts_fingerprints_and_none_keeps_those_of_before() -> None:
     assert engine_of(alone_margin=0.2).fingerprint != engine_of(alone_margin=None).fingerprint
     assert engine_of(recency_margin=0.2).fingerprint != engine_of().fingerprint
-    assert not {"alone_margin", "recency_margin", "alone_scale"} & set(MethodSettings().canonical())
+    for own in ({"score_weight": 0.5}, {"told_weight": 0.1}):
+        assert engine_of(**own).fingerprint != engine_of().fingerprint
+    assert not {"alone_margin", "recency_margin", "alone_scale", "score_weight", "told_weight"} & set(
+        MethodSettings().canonical()
+    )
 
 
 def test_one_unit_is_written_louder_and_several_together_are_not(opened: Opened) -> None:

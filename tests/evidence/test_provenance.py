@@ -1,8 +1,10 @@
 """Which unit an answer is from."""
 
+import math
+
 import pytest
 
-from plume_memory.evidence.provenance import last_telling, source_of
+from plume_memory.evidence.provenance import last_telling, log_score, source_of
 from plume_memory.records import ScoredUnit, Unit
 
 TEXTS = ("Alice lives in Bern.", "Alice works in Geneva.", "My name is Juno Abara.")
@@ -51,6 +53,13 @@ DRILLED = [ScoredUnit(Unit(i, i + 1, 0, len(text), text), 0.5, True) for i, text
 def test_what_is_said_last_counts_from_its_latest_telling(answer: str, version: int | None) -> None:
     found = last_telling(answer, "How deep is the borehole?", DRILLED)
     assert (found.unit.version if found else None) == version
+
+
+def test_the_score_of_an_evidence_is_its_best_units_and_nothing_is_endless() -> None:
+    one, other, none = (ScoredUnit(Unit(0, 1, 0, 1, "a"), score, True) for score in (0.5, 0.25, 0.0))
+    assert log_score([other, one]) == pytest.approx(math.log(0.5))
+    assert log_score([none]) == pytest.approx(math.log(1e-9))
+    assert log_score([]) == 0.0
 
 
 def test_only_the_units_of_an_answer_tell_when() -> None:

@@ -78,6 +78,21 @@ def test_what_bears_less_on_the_question_replaces_nothing(score: float, winner: 
     assert Contest((QUERY,) * 2, 0.0, telling(1, 2, scores=(1.0, score)), 0.2).winner(answers) == winner
 
 
+def test_what_its_evidence_is_worth_counts_beside_an_answers_sureness() -> None:
+    answers = [said(-0.5), said(-0.3), said(-0.2)]
+    assert Contest((QUERY,) * 3, 0.1, head_starts=(0.0, 0.0, -0.2)).winner(answers) == 1
+    assert Contest((QUERY,) * 3, 0.1, head_starts=(0.0, -0.15, -0.25)).winner(answers) == 0  # none beats the margin
+
+
+def test_an_answer_that_is_told_counts_more_and_recency_asks_for_sureness_alone() -> None:
+    answers = [said(-0.5), said(-0.3), said(-0.2)]
+    assert Contest((QUERY,) * 3, 0.0, telling(None, 1, None), told_weight=0.2).winner(answers) == 1
+    assert Contest((QUERY,) * 3, 0.0, telling(None, 1, None), told_weight=0.05).winner(answers) == 2
+    later = Contest((QUERY,) * 3, 0.0, telling(2, 1, None), told_weight=0.2)
+    assert later.winner(answers) == 1, "without a recency margin nothing is replaced"
+    assert replace(later, recency_margin=0.2).winner(answers) == 0
+
+
 def test_an_answer_that_was_cut_says_nothing_yet() -> None:
     answers = [said(-0.2), said(-0.2, reason="length")]
     assert Contest((QUERY,) * 2, 0.0, telling(1, 2), 0.2).winner(answers) == 0
