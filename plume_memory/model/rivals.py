@@ -42,8 +42,8 @@ earlier, are replaced (`bench/rivals.py` decodes, chooses and counts; these are 
 All of that with the bare model's ranking. With a trained reranker (training/reranking.py) the likeliest sentence is the
 right one far more often (evidence/likeness.py), and so what counts is to hear it: an adapter of one sentence is written
 too faintly (`MethodSettings.alone_scale`), and its rank should count (`head_starts`), and whether its answer stands in
-it (`told_weight`). Recall on development questions of `mini-squad` (60), `mini-multihop` (28) and `mini-ropes` (40), and
-right answers to the 28 pairs that are no retellings and the 12 that are:
+it (`told_weight`). Recall on development questions of `mini-squad` (60), `mini-multihop` (28) and `mini-ropes` (40),
+and right answers to the 28 pairs that are no retellings and the 12 that are:
 
                                         mini-squad   mini-multihop   mini-ropes   pairs
     the bare model's ranking                0.44         0.55           0.54
