@@ -1,6 +1,6 @@
 """How well `Answer.confidence` tells right answers from invented ones, and the calibration that makes it a probability.
 
-    python bench/confidence.py [--hypernetwork shipped] [--memories 32] [--seed 0]
+    python bench/confidence.py [--hypernetwork shipped] [--memories 32] [--passages 36] [--seed 0]
 
 Each memory takes three updates of one to four invented facts, or one `mini_squad` passage, and is asked what it was
 told and what it was never told (questions about another memory's texts: any answer to those is wrong). The
@@ -169,10 +169,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hypernetwork", default="shipped")
     parser.add_argument("--memories", type=int, default=32)
+    parser.add_argument("--passages", type=int, default=36, help="memories of one mini_squad passage, at most 36")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     engine = Engine.load("smollm2-135m", hypernetwork=given.hypernetwork)
-    told = invented(given.memories, given.seed) + passages(Path(os.environ.get("PLUME_DATA", "../shared/data")))
+    data = Path(os.environ.get("PLUME_DATA", "../shared/data"))
+    told = invented(given.memories, given.seed) + passages(data)[: given.passages]
     asked = answers(engine, told)
     for name, statistic in STATISTICS.items():
         say(
