@@ -298,7 +298,9 @@ class Engine:
         if self.settings.evidence == "kv":
             joined = len(chosen) > 1 or self.settings.router == "sentences"
             return self._prefix(framed.evidence_ids(join_units(chosen)), cache, joined=joined)
-        factors = scaled(self._written(chosen, cache), self.settings.alone_scale if len(chosen) == 1 else 1.0)
+        factors = self._written(chosen, cache)
+        if len(chosen) == 1 and self.settings.alone_scale != 1:
+            factors = scaled(factors, self.settings.alone_scale)
         bias = self.parameterizer.bias if self.parameterizer else None
         return factors if bias is None else weighted_sum([(1.0, factors), (1.0, bias)])
 

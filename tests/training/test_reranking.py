@@ -174,8 +174,13 @@ def test_the_start_is_read_once(small: Small, network: Path, tmp_path: Path) -> 
 def test_a_start_that_cannot_be_asked_is_refused_before_training(small: Small, network: Path) -> None:
     base = tiny_base("llama")
     settings = small(network=RERANKER, start=str(network))
+    manifest = json.loads((network / "config.json").read_text())
+    sizes = FastWeightConfig.model_validate(manifest["network"] | {"hidden_size": 48})
+    wider = network.parent / "wider"
+    wider.mkdir()
+    checkpoint.save(FastWeightNetwork(sizes), wider, base_model="tiny", max_tokens=40)
     with pytest.raises(ParameterizerError, match="Load the model it was trained for"):
-        made(tiny_base("gemma2"), settings)
+        made(base, small(network=RERANKER, start=str(wider)))
     shard = next(network.glob("model-*.safetensors"))
     shard.write_bytes(shard.read_bytes()[:-4])
     with pytest.raises(CheckpointError, match="Cannot read the weights"):
