@@ -20,9 +20,9 @@ SETTINGS = RunSettings(device="cpu", dtype="float32", max_new_tokens=32)
 RECORDS: tuple[tuple[MethodSpec, int], ...] = (
     (spec("base"), 1),
     (spec("base with context"), 1),
-    (spec("d2l"), 2),
+    (spec("d2l"), 1),
     (spec("plume"), 2),
-    (TUNED, 3),
+    (TUNED, 2),
 )
 """How many of each of the five mini datasets: most for what a user runs, least for what is hardly our code."""
 

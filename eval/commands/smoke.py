@@ -18,7 +18,7 @@ def smoke(
     out: Annotated[Path, typer.Option("--out", help="A new folder, or one of an interrupted smoke run.")],
     write: Annotated[bool, typer.Option("--write", help="Store the figures instead of comparing.")] = False,
 ) -> None:
-    """A few records of muse-mini on SmolLM2 against stored figures; five and a half minutes on two cores."""
+    """A few records of muse-mini on SmolLM2 against stored figures; five minutes on two cores."""
     console = Console()
     items = plan()
     if not missing(items, SETTINGS, out):
