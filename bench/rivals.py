@@ -11,7 +11,6 @@ answered stale, and of the pairs that are no retellings, how many right answers 
 
 import argparse
 import json
-import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +19,7 @@ from eval.caches import CountingCache
 from eval.datasets.muse import load
 from eval.metrics.overlap import overlap, says
 from plume_memory.engine import Engine
-from plume_memory.evidence.provenance import last_telling
+from plume_memory.evidence.provenance import last_telling, log_score
 from plume_memory.evidence.route import UnitIndex
 from plume_memory.model import rivals
 from plume_memory.model.decode import Decoded
@@ -118,18 +117,18 @@ def given(line: Line, rule: Rule) -> str:
     """The answer that a rule gives, by the product's own `Contest`."""
     tried = [_decoded(one) for one in line["rivals"]]
 
+    sides = [
+        [ScoredUnit(Unit(0, version, 0, len(text), text), score, True) for version, score, text in one["units"]]
+        for one in line["rivals"]
+    ]
+
     def told(rival: int, answer: str) -> Telling | None:
-        units = [
-            ScoredUnit(Unit(0, version, 0, len(text), text), score, True)
-            for version, score, text in line["rivals"][rival]["units"]
-        ]
-        found = last_telling(answer, line["question"], units)
+        found = last_telling(answer, line["question"], sides[rival])
         return None if found is None else Telling(found.unit.version, found.score)
 
     # only how many rivals there are is asked of the queries
     nobody: Any = (None,) * len(tried)
-    scores = [max((score for _, score, _ in one["units"]), default=1.0) for one in line["rivals"]]
-    head_starts = tuple(rule.score_weight * math.log(score) for score in scores)
+    head_starts = tuple(rule.score_weight * log_score(side) for side in sides)
     contest = Contest(nobody, rule.alone_margin, told, rule.recency_margin, rule.told_weight, head_starts)
     return tried[contest.winner(tried)].text
 

@@ -427,6 +427,7 @@ class Engine:
     def contest_between(self, rivals: Sequence[Query], asked: str, sides: Sequence[Sequence[ScoredUnit]]) -> Contest:
         """Set rivals, one for each side, against each other by the settings."""
         chosen = self.settings
+        counts = chosen.recency_margin is not None or chosen.told_weight > 0
 
         def told(rival: int, answer: str) -> Telling | None:
             found = last_telling(answer, asked, sides[rival])
@@ -435,7 +436,7 @@ class Engine:
         return Contest(
             tuple(rivals),
             chosen.alone_margin or 0.0,
-            told,
+            told if counts else None,
             recency_margin=chosen.recency_margin,
             told_weight=chosen.told_weight,
             head_starts=tuple(chosen.score_weight * log_score(side) for side in sides),

@@ -27,7 +27,8 @@ missed:
 A trained reranker (training/reranking.py) tells more, and other rules are right for it: `TRAINED`. Share of questions
 whose first sentence / one of whose first three holds the current answer, and in the first column of those on what the
 update changed whose first one says the replaced one; in the last, wrong / missed of the 40 pairs of bench/pairs.jsonl.
-It was trained on none of these texts; SQUAD is SQuAD's development set with updates:
+It was trained on none of these texts (but see its card on six shared passages); SQUAD is SQuAD's development set with
+updates:
 
                               one update      ten updates    two facts   background   SQUAD     pairs
                               (216 questions) (35)           (52)        (69)         (120)
