@@ -2,6 +2,7 @@
 
     python bench/hypernetwork.py [facts squad mini update damage long speed] [--hypernetwork DIR] [--contexts 500]
     python bench/hypernetwork.py squad --shard 0/4      # hours on two cores: a quarter each, rows add up by `questions`
+    python bench/hypernetwork.py facts --product-only   # after a change of router or settings: no other column moves
 
 ROUGE-L recall with stemming, greedy, 48 new tokens. `memory` is one adapter of the text alone, `product` what
 `memory.ask` says (routed, both streams), `in_context` the same model reading the same text in its prompt, with
@@ -85,7 +86,8 @@ class Bench:
         self.counts: list[int] = given.facts
         self.families: list[str] = given.families
         self.shard, self.shards = (int(part) for part in given.shard.split("/"))
-        self.prompts = () if given.without_context else PROMPTS
+        self.product_only: bool = given.product_only
+        self.prompts = () if given.without_context or given.product_only else PROMPTS
         self.base = self.engine.base
 
     def adapters(self, texts: Sequence[str]) -> list[LoraFactors]:
@@ -130,12 +132,14 @@ class Bench:
     def static(self, name: str, texts: list[str], asked: list[list[tuple[str, list[str]]]]) -> dict[str, Any]:
         """Recall from one adapter, through the product, in context, with swapped adapters, and by guessing."""
         flat = [(i, q, refs) for i, own in enumerate(asked) for q, refs in own]
-        factors = self.adapters(texts)
-        ways = {
-            "memory": [Query(self.row(q, factors[i])) for i, q, _ in flat],
-            "swapped": [Query(self.row(q, factors[(i + 1) % len(texts)])) for i, q, _ in flat],
-            "guessing": [Query(self.row(q)) for _, q, _ in flat],
-        }
+        ways: dict[str, list[Query]] = {}
+        if not self.product_only:
+            factors = self.adapters(texts)
+            ways = {
+                "memory": [Query(self.row(q, factors[i])) for i, q, _ in flat],
+                "swapped": [Query(self.row(q, factors[(i + 1) % len(texts)])) for i, q, _ in flat],
+                "guessing": [Query(self.row(q)) for _, q, _ in flat],
+            }
         for n, prompt in enumerate(self.prompts):
             ways[f"in_context_{n}"] = [Query(self.row(prompt.format(text=texts[i], question=q))) for i, q, _ in flat]
         answered = {way: self.ask(queries) for way, queries in ways.items()}
@@ -157,12 +161,14 @@ class Bench:
             chance = random.Random(f"bench:{count}")
             source = FactSource("facts", smallest=count, only_families=self.families)
             samples = [source.draw(chance, largest=count, update=False) for _ in range(max(6, 96 // count))]
-            factors = self.adapters([s.text for s in samples])
             flat = [(i, ask) for i, s in enumerate(samples) for ask in s.asks]
-            ways = {
-                "memory": [Query(self.row(a.question, factors[i])) for i, a in flat],
-                "swapped": [Query(self.row(a.question, factors[(i + 1) % len(samples)])) for i, a in flat],
-            }
+            ways: dict[str, list[Query]] = {}
+            if not self.product_only:
+                factors = self.adapters([s.text for s in samples])
+                ways = {
+                    "memory": [Query(self.row(a.question, factors[i])) for i, a in flat],
+                    "swapped": [Query(self.row(a.question, factors[(i + 1) % len(samples)])) for i, a in flat],
+                }
             for n, prompt in enumerate(self.prompts):
                 ways[f"in_context_{n}"] = [
                     Query(self.row(prompt.format(text=samples[i].text, question=a.question))) for i, a in flat
@@ -212,8 +218,9 @@ class Bench:
                     for way, snapshot in (("plume", memory.at()), ("static", memory.at(version=1))):
                         outputs[way] += [a.text for a in snapshot.ask_many(questions, max_new_tokens=48)]
         joined = {r["id"]: join_transitions([r["context_old"], r["context_update"]]) for r in records}
-        full = dict(zip(joined, self.whole(list(joined.values())), strict=True))
-        outputs["d2l"] = self.ask([Query(self.row(qa["question"], full[r["id"]])) for r, qa in asked])
+        if not self.product_only:
+            full = dict(zip(joined, self.whole(list(joined.values())), strict=True))
+            outputs["d2l"] = self.ask([Query(self.row(qa["question"], full[r["id"]])) for r, qa in asked])
         for n, prompt in enumerate(self.prompts):
             queries = [Query(self.row(prompt.format(text=joined[r["id"]], question=qa["question"]))) for r, qa in asked]
             outputs[f"in_context_{n}"] = self.ask(queries)
@@ -345,6 +352,11 @@ def main() -> None:
     )
     parser.add_argument(
         "--without-context", action="store_true", help="leave out the prompts, which no network changes"
+    )
+    parser.add_argument(
+        "--product-only",
+        action="store_true",
+        help="ask through the product alone: all that a router or a setting changes",
     )
     given = parser.parse_args()
     data = Path(os.environ.get("PLUME_DATA", "../shared/data"))
