@@ -6,7 +6,8 @@
 `decode` goes on where it was killed: one JSON line per question, with every rival's answer, the log p of its tokens and
 its evidence. It also decodes `bench/pairs.jsonl`: two notes, one after the other, and a question about the first; in a
 third of them the second retells it. `choose` prints a JSON line for each rule: recall, the share of changed questions
-answered stale, and of the pairs that are no retellings, how many right answers the rule replaces by wrong ones.
+answered stale, how many pairs are answered right, and of those that are no retellings, how many right answers the
+recency rule replaces by wrong ones.
 """
 
 import argparse
@@ -58,7 +59,9 @@ def histories(datasets: Sequence[str], limit: int | None) -> Iterator[tuple[str,
     for number, text in enumerate(PAIRS.read_text(encoding="utf-8").splitlines()):
         pair = json.loads(text)
         right, other = ("later", "earlier") if pair["retold"] else ("earlier", "later")
-        asked = {"question": pair["question"], "answers": [pair[right]], "other": [pair[other]]}
+        # two notes can say the same of two things; then neither is the other's wrong answer
+        wrong = [pair[f"{other}_answer"]] if pair[f"{other}_answer"] != pair[f"{right}_answer"] else []
+        asked = {"question": pair["question"], "answers": [pair[f"{right}_answer"]], "other": wrong}
         kind = "retold" if pair["retold"] else "others"
         yield kind, f"{kind}-{number}", (pair["earlier"], pair["later"]), [asked]
     for name in datasets:
@@ -148,6 +151,7 @@ def choose(lines: Sequence[Line]) -> None:
             said = [given(line, rule) for line in own]
             plain = [given(line, rule._replace(recency_margin=None)) for line in own]
             if dataset == "others":
+                row["others right"] = sum(map(_right, own, said))
                 row["replaced wrongly"] = sum(
                     _right(line, before) and not _right(line, after)
                     for line, before, after in zip(own, plain, said, strict=True)
@@ -169,8 +173,8 @@ def choose(lines: Sequence[Line]) -> None:
 
 
 def _right(line: Line, said: str) -> bool:
-    """Whether an answer about a pair is nearer to the note that is asked for than to the other."""
-    return overlap(said, line["answers"]).f1 > overlap(said, line["other"]).f1
+    """Whether an answer about a pair says what the note that is asked for says, and not what the other does."""
+    return says(said, line["answers"]) and not says(said, line["other"])
 
 
 def _mean(values: Sequence[float]) -> float | None:

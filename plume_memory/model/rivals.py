@@ -46,15 +46,15 @@ it (`told_weight`). Recall on development questions of `mini-squad` (60), `mini-
 and right answers to the 28 pairs that are no retellings and the 12 that are:
 
                                         mini-squad   mini-multihop   mini-ropes   pairs
-    the bare model's ranking                0.44         0.55           0.54
-    reranked, rules as above                0.44         0.56           0.52      0.89  0.42
-    ... one sentence weighs 1.5             0.52         0.56           0.50      0.89  0.42
-    ... margin 0.1                          0.53         0.58           0.54      0.89  0.42
-    ... router's score at 0.5               0.58         0.63           0.56      0.93  0.42
-    ... told at 0.1                         0.60         0.63           0.54      0.93  0.42    <- chosen
-    the same, one sentence weighs 1         0.47         0.53           0.52      0.93  0.42
-                                  2         0.58         0.65           0.52      0.93  0.58
-    the likeliest alone, at 1.5             0.53         0.55           0.53      0.96  0.42
+    the bare model's ranking                0.44         0.55           0.54      22   8
+    reranked, rules as above                0.44         0.56           0.52      23   9
+    ... one sentence weighs 1.5             0.52         0.56           0.50      24  11
+    ... margin 0.1                          0.53         0.58           0.54      24  11
+    ... router's score at 0.5               0.58         0.63           0.56      25  11
+    ... told at 0.1                         0.60         0.63           0.54      25  11    <- chosen
+    the same, one sentence weighs 1         0.47         0.53           0.52      24   9
+                                  2         0.58         0.65           0.52      26  11
+    the likeliest alone, at 1.5             0.53         0.55           0.53      26  10
 """
 
 import math
