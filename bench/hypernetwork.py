@@ -1,6 +1,6 @@
 """A trained hypernetwork against its targets: one JSON line per measurement.
 
-    python bench/hypernetwork.py [facts squad mini update damage long speed] [--hypernetwork DIR] [--contexts 500]
+    python bench/hypernetwork.py [facts squad mini update damage long source speed] [--hypernetwork DIR]
     python bench/hypernetwork.py squad --shard 0/4      # hours on two cores: a quarter each, rows add up by `questions`
     python bench/hypernetwork.py facts --product-only   # after a change of router or settings: no other column moves
 
@@ -27,6 +27,7 @@ import torch
 from rouge_score.rouge_scorer import RougeScorer
 
 from plume_memory.engine import Engine
+from plume_memory.evidence.segment import sentence_spans
 from plume_memory.lora.algebra import weighted_sum
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.memory import ParametricMemory
@@ -278,6 +279,22 @@ class Bench:
                     asked.append([(qa["question"], qa["answers"])])
             say(self.static(f"words_{words}", texts, asked))
 
+    def source(self) -> None:
+        """COVID-QA, unseen by the shipped network: about 150 words around one answer of each paper."""
+        with gzip.open(self.data / "train" / "covidqa.jsonl.gz", "rt", encoding="utf-8") as lines:
+            papers = [json.loads(line) for line in lines]
+        chance = random.Random("bench:source")
+        texts: list[str] = []
+        asked: list[list[tuple[str, list[str]]]] = []
+        for paper in papers:
+            # an answer that stands in the paper once is in no other place of it either
+            found = [qa for qa in paper["qas"] if paper["context"].count(qa["answers"][0]) == 1]
+            if found:
+                qa = chance.choice(found)
+                texts.append(_around(paper["context"], qa["answers"][0], words=150))
+                asked.append([(qa["question"], qa["answers"])])
+        say(self.static("covid_qa", texts, asked))
+
     def speed(self) -> None:
         """Seconds of one update of about 150 tokens, and of the base model's forward over the same tokens."""
         text = self.mini_records()[0]["context_old"]
@@ -310,6 +327,23 @@ class Bench:
         return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()[: self.records]]
 
 
+def _around(context: str, answer: str, *, words: int) -> str:
+    """The whole sentences around an answer, taken after and before it in turn until there are so many words."""
+    spans = sentence_spans(context)
+    start = context.index(answer)
+    stop = start + len(answer)
+    first = max(i for i, span in enumerate(spans) if span.start <= start)
+    last = min(i for i, span in enumerate(spans) if span.end >= stop)
+    before = False
+    while len(context[spans[first].start : spans[last].end].split()) < words and (first > 0 or last < len(spans) - 1):
+        if (before or last == len(spans) - 1) and first > 0:
+            first -= 1
+        elif last < len(spans) - 1:
+            last += 1
+        before = not before
+    return context[spans[first].start : spans[last].end].strip()
+
+
 def _ends(output: str, answer: str) -> bool:
     """Whether the reply is the answer, or one statement that ends with it."""
     return output.strip().removesuffix(".").endswith(answer.removesuffix("."))
@@ -337,7 +371,9 @@ def say(row: dict[str, Any]) -> None:
 def main() -> None:
     """Measure what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="*", default=["facts", "mini", "update", "damage", "speed", "long", "squad"])
+    parser.add_argument(
+        "what", nargs="*", default=["facts", "mini", "update", "damage", "speed", "long", "source", "squad"]
+    )
     parser.add_argument("--hypernetwork", default="auto")
     parser.add_argument("--contexts", type=int, default=500)
     parser.add_argument("--shard", default="0/1", help="of squad's contexts: the i-th of n parts")
