@@ -143,8 +143,8 @@ def run_experiment(
     how.require_possible()
     chosen = choose(experiment.methods, selection.methods)
     items = experiment.plan(chosen, selection)
-    if how.workers > 1 and any(item.fresh for item in items):
-        raise InvalidInput("Latencies are measured by one process alone; leave --workers out.")
+    if max(how.workers, how.ray or 1) > 1 and any(item.fresh for item in items):
+        raise InvalidInput("Latencies are measured by one process alone; leave --workers and --ray out.")
     if how.show_only:
         Manifest.read(out)  # there must be one to show
     else:

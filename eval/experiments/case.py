@@ -1,13 +1,12 @@
 """`case`: one question explained, token by token: the evidence, both streams' candidates, λ_t and the divergence."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from eval.methods.parametric import Plume
 from eval.records import MuseQuestion, MuseTransition
 from eval.report.view import Line, LineFigure, Table, View
 from plume_memory.errors import InvalidInput
-from plume_memory.model.decode import DecodeSettings
 from plume_memory.model.rivals import decode_contests
 from plume_memory.records import Candidate, ScoredUnit, TokenTrace
 
@@ -49,10 +48,7 @@ def explain(method: Plume, transition: MuseTransition, question: MuseQuestion) -
     """Answer one question and keep the candidates."""
     prepared = method.prepare(transition)
     units = method.engine.rank(prepared.index, question.question, k=min(UNITS, len(prepared.index)))
-    asked = method.answerer.settings
-    settings = DecodeSettings(
-        max_new_tokens=asked.max_new_tokens, lambda_max=asked.lambda_max, tau=asked.tau, top_candidates=SHOWN
-    )
+    settings = replace(method.answerer.settings, top_candidates=SHOWN)
     sides = method.engine.sides(prepared.route(question))
     won = decode_contests(method.engine.decoder.decode, [prepared.contest(question, sides)], settings)[0]
     evidence = tuple(sides[won.rival])

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from eval import published
-from eval.experiments.cells import by_dataset, interval, percent, unfinished, verdicts_given
+from eval.experiments.cells import by_dataset, interval, macro, unfinished, verdicts_given
 from eval.experiments.experiment import EVERYTHING, MINI, TUNED, Experiment, Selection, each
 from eval.metrics.confidence import RESAMPLES
 from eval.report.view import BarFigure, Bars, Table, View
@@ -41,7 +41,7 @@ def _split(results: Results) -> Table:
         "Questions the update changes and keeps, all datasets together, %",
         ("method", "recall, affected", "recall, kept", "stale"),
         rows,
-        (note,),
+        (note, *unfinished(results)),
     )
 
 
@@ -55,9 +55,8 @@ def _overlaps(results: Results) -> Table:
     )
     rows = []
     for method in results.methods:
-        found = [results.estimate(method, None, metric) for _, metric in metrics]
-        rows.append((method, *(percent(one.mean if one else None) for one in found)))
-    notes = ("EM and F1 by SQuAD v1.1's definition. Mean over all questions of all datasets.",)
+        rows.append((method, *(interval(macro(results, method, metric)) for _, metric in metrics)))
+    notes = ("EM and F1 by SQuAD v1.1's definition. Macro averages over the datasets.", *unfinished(results))
     return Table("Every overlap measure, %", ("method", *(name for name, _ in metrics)), tuple(rows), notes)
 
 

@@ -143,10 +143,12 @@ def test_two_ways_of_dividing_the_work_are_refused(
     assert "use one of them" in " ".join(capsys.readouterr().err.split())
 
 
+@pytest.mark.parametrize("ways", [["--workers", "2"], ["--ray", "2"]])
+@pytest.mark.parametrize("experiment", ["efficiency", "radar"])
 def test_latencies_are_not_measured_beside_other_workers(
-    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    experiment: str, ways: list[str], arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["efficiency", *arguments, "--workers", "2", "--out", str(tmp_path)]) == 2
+    assert main([experiment, *arguments, *ways, "--out", str(tmp_path)]) == 2
     assert "one process alone" in " ".join(capsys.readouterr().err.split())
 
 

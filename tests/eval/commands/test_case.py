@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from eval.cli import main
+from eval.rows import RowFolder
 
 
 def options(tiny_model_folder: Path, tiny_network_folder: Path, records_file: Path, out: Path) -> list[str]:
@@ -46,3 +47,27 @@ def test_an_unknown_question_says_what_ids_look_like(
     call = ["case", "q9", *options(tiny_model_folder, tiny_network_folder, records_file, tmp_path)]
     assert main(call) == 2
     assert "ids look like r0-q0" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_case_explains_the_answer_that_is_in_the_rows(
+    tiny_model_folder: Path, tiny_network_folder: Path, records_file: Path, tmp_path: Path
+) -> None:
+    # long enough for a random model to begin repeating itself: nothing is cut short as a loop in either
+    def asked(folder: str) -> list[str]:
+        chosen = options(tiny_model_folder, tiny_network_folder, records_file, tmp_path / folder)
+        chosen[chosen.index("--max-new-tokens") + 1] = "100"
+        return chosen
+
+    for method in ("plume", "plume, tuned"):
+        assert main(["main", *asked("run"), "--method", method, "--batch", "1"]) == 0
+        assert main(["case", "r1-q1", *asked(method), "--method", method]) == 0
+        explained = json.loads((tmp_path / method / "case.json").read_text(encoding="utf-8"))
+        (row,) = [row for row in RowFolder(tmp_path / "run").read() if (row.method, row.transition) == (method, "r1")]
+        assert explained["text"] == row.answers[1].output
+        assert explained["method"] == method
+        assert {"seed", "alpha", "hypernetwork"} <= explained["settings"].keys()
+
+
+def test_only_plume_and_its_ablations_are_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["case", "mini-squad-001-q1", "--method", "bm25", "--out", str(tmp_path)]) == 2
+    assert "'bm25'; a case is explained of: plume" in " ".join(capsys.readouterr().err.split())

@@ -93,6 +93,24 @@ def test_the_main_table_compares_plume_with_each_method() -> None:
     assert not any("judge" in column for table in view.tables[:-1] for column in (table.title, *table.header))
 
 
+def test_overlaps_are_macro_averages_as_recall_is() -> None:
+    # one data set of two records, one of one: pooled, plume would have 2 of 3
+    rows = [
+        *(row("plume", record, "Zug") for record in ("r1", "r2")),
+        row("plume", "r1", "Bern", dataset="other", key="other-plume"),
+    ]
+    view = MAIN.view(Results(rows))
+    overlaps = next(table for table in view.tables if table.title.startswith("Every overlap"))
+    assert cells(overlaps, "plume")[1:] == ("50.0",) * 5
+    assert cells(view.tables[0], "plume")[-1] == "50.0"
+
+
+def test_every_table_says_which_methods_were_run_on_fewer_records() -> None:
+    for table in MAIN.view(Results(ROWS[:-1])).tables:
+        if table.title.startswith(("ROUGE-L", "Questions", "Every overlap")):
+            assert any("plume 1 of 2" in note for note in table.notes), table.title
+
+
 def test_a_method_without_all_records_has_no_average() -> None:
     view = MAIN.view(Results(ROWS[:-1]))
     assert cells(view.tables[0], "plume")[-1] == "–"
