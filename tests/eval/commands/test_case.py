@@ -2,11 +2,14 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from eval.cli import main
 from eval.rows import RowFolder
+from plume_memory.model.decode import DecodeSettings
+from plume_memory.model.rivals import decode_contests
 
 
 def options(tiny_model_folder: Path, tiny_network_folder: Path, records_file: Path, out: Path) -> list[str]:
@@ -50,22 +53,29 @@ def test_an_unknown_question_says_what_ids_look_like(
 
 
 def test_a_case_explains_the_answer_that_is_in_the_rows(
-    tiny_model_folder: Path, tiny_network_folder: Path, records_file: Path, tmp_path: Path
+    tiny_model_folder: Path,
+    tiny_network_folder: Path,
+    records_file: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # long enough for a random model to begin repeating itself: nothing is cut short as a loop in either
-    def asked(folder: str) -> list[str]:
-        chosen = options(tiny_model_folder, tiny_network_folder, records_file, tmp_path / folder)
-        chosen[chosen.index("--max-new-tokens") + 1] = "100"
-        return chosen
+    decoded: list[DecodeSettings] = []
 
-    for method in ("plume", "plume, tuned"):
-        assert main(["main", *asked("run"), "--method", method, "--batch", "1"]) == 0
-        assert main(["case", "r1-q1", *asked(method), "--method", method]) == 0
-        explained = json.loads((tmp_path / method / "case.json").read_text(encoding="utf-8"))
-        (row,) = [row for row in RowFolder(tmp_path / "run").read() if (row.method, row.transition) == (method, "r1")]
-        assert explained["text"] == row.answers[1].output
-        assert explained["method"] == method
-        assert {"seed", "alpha", "hypernetwork"} <= explained["settings"].keys()
+    def decode(way: Any, contests: Any, settings: DecodeSettings) -> Any:
+        decoded.append(settings)
+        return decode_contests(way, contests, settings)
+
+    monkeypatch.setattr("eval.experiments.case.decode_contests", decode)
+    chosen = options(tiny_model_folder, tiny_network_folder, records_file, tmp_path / "run")
+    assert main(["main", *chosen, "--method", "plume", "--batch", "1"]) == 0
+    chosen = options(tiny_model_folder, tiny_network_folder, records_file, tmp_path / "case")
+    assert main(["case", "r1-q1", *chosen, "--method", "plume"]) == 0
+    explained = json.loads((tmp_path / "case" / "case.json").read_text(encoding="utf-8"))
+    (row,) = [row for row in RowFolder(tmp_path / "run").read() if row.transition == "r1"]
+    assert explained["text"] == row.answers[1].output
+    assert explained["method"] == "plume"
+    assert {"seed", "alpha", "hypernetwork"} <= explained["settings"].keys()
+    assert not decoded[0].stop_loops, "no row's answer is cut short as a loop"
 
 
 def test_only_plume_and_its_ablations_are_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
