@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 
 from eval.metrics.confidence import Estimate, macro_estimate
-from eval.report.view import Table
-from eval.results import Metric, Results, Which, judged, place
+from eval.report.view import BarFigure, Bars, Table
+from eval.results import Metric, Results, Which, judged, place, recall
 
 NOTHING = "–"
 FEWEST_CLUSTERS = 5
 """Of an interval."""
+QUESTIONS: tuple[Which, ...] = ("all", "affected", "kept")
 
 
 def percent(value: float | None) -> str:
@@ -23,6 +24,26 @@ def interval(found: Estimate | None) -> str:
     if found.clusters < FEWEST_CLUSTERS:
         return percent(found.mean)
     return f"{percent(found.mean)} [{percent(found.low)}, {percent(found.high)}]"
+
+
+def bars(name: str, found: Sequence[Estimate | None], *, whole: float = 1.0) -> Bars:
+    """A figure's series in percent of `whole`; intervals as in `interval`."""
+    known = [one if one and one.clusters >= FEWEST_CLUSTERS else None for one in found]
+    return Bars(
+        name,
+        tuple(100 * one.mean / whole if one else None for one in found),
+        tuple(100 * one.low / whole if one else None for one in known),
+        tuple(100 * one.high / whole if one else None for one in known),
+    )
+
+
+def by_questions(results: Results, name: str, title: str) -> BarFigure:
+    """Recall of every method over all, changed and kept questions."""
+    series = [
+        bars(method, [results.estimate(method, None, recall, which=which) for which in QUESTIONS])
+        for method in results.methods
+    ]
+    return BarFigure(name, title, "ROUGE-L recall, %", QUESTIONS, tuple(series))
 
 
 def by_dataset(

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from eval import published
 from eval.datasets.muse import CHAINS
 from eval.experiments.cells import FEWEST_CLUSTERS, interval, unfinished
-from eval.experiments.experiment import ABLATIONS, BASELINES, TUNED, WINDOWS, Experiment, Selection, each, spec
+from eval.experiments.experiment import EVERYTHING_FAST, Experiment, Selection, each
 from eval.report.view import Line, LineFigure, Table, View
 from eval.results import Metric, Results, Scored, recall, stale
 from eval.specs import Item, MethodSpec
@@ -87,7 +87,7 @@ def _figure(results: Results) -> LineFigure:
 CONTINUAL = Experiment(
     "continual",
     "Recall after 3, 5, 10, 15 and 20 updates of one history.",
-    (*BASELINES, spec("d2l"), WINDOWS, *ABLATIONS, spec("plume"), TUNED),
+    EVERYTHING_FAST,
     plan,
     view,
 )

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from eval import published
 from eval.experiments.cells import by_dataset, unfinished, verdicts_given
 from eval.experiments.experiment import EVERYTHING, Experiment, Selection, each
+from eval.experiments.main_table import recalls
 from eval.report.view import Table, View
 from eval.results import Results, exact_match, judged, recall
 from eval.specs import Item, MethodSpec
@@ -26,7 +27,8 @@ def view(results: Results) -> View:
         for kind, found in published.CROSSTASK.items()
     ]
     header = ("method", "gsm8k", "cruxeval")
-    return View([*tables, Table(f"The paper's ({published.MODEL}), recall / judge, %", header, tuple(rows))])
+    tables.append(Table(f"The paper's ({published.MODEL}), recall / judge, %", header, tuple(rows)))
+    return View(tables, (recalls(results, "crosstask", "Recall on problems and programs"),))
 
 
 CROSSTASK = Experiment("crosstask", "Problems and programs: GSM8K and CRUXEval's form.", EVERYTHING, plan, view)

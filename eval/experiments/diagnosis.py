@@ -5,13 +5,13 @@ Each variant changes one thing against `plume` or its streams alone, on the same
 
 from collections.abc import Sequence
 
-from eval.experiments.cells import interval, percent, unfinished
+from eval.experiments.cells import QUESTIONS, by_questions, interval, percent, unfinished
 from eval.experiments.experiment import TUNED, TUNED_ABLATIONS, Experiment, Selection, each, spec
 from eval.report.view import Table, View
-from eval.results import Results, Scored, Which, recall, stale
+from eval.results import Results, Scored, recall, stale
 from eval.specs import Item, MethodSpec
 
-QUESTIONS: tuple[tuple[str, str, str], ...] = (
+SUSPECTS: tuple[tuple[str, str, str], ...] = (
     ("network: the right sentence written, or read", "d2l oracle", "evidence in prompt"),
     ("units: sentences of the whole history, and rivals, evidence stream alone", "memory only, tuned", "memory only"),
     ("units: the same, both streams, against evidence that leads", "plume, tuned", "evidence leads"),
@@ -31,7 +31,6 @@ QUESTIONS: tuple[tuple[str, str, str], ...] = (
     ("the network's own settings: against D2L", "plume, tuned", "d2l"),
     ("the network's own settings: against reading", "plume, tuned", "base with context"),
 )
-_WHICH: tuple[Which, ...] = ("all", "affected", "kept")
 
 
 def plan(methods: Sequence[MethodSpec], selection: Selection) -> list[Item]:
@@ -44,32 +43,32 @@ def view(results: Results) -> View:
     rows = [
         (
             method,
-            *(interval(results.estimate(method, None, recall, which=which)) for which in _WHICH),
+            *(interval(results.estimate(method, None, recall, which=which)) for which in QUESTIONS),
             interval(results.estimate(method, None, stale)),
         )
         for method in results.methods
     ]
     tests = []
-    for title, first, second in QUESTIONS:
+    for title, first, second in SUSPECTS:
         if first in results.methods and second in results.methods:
             cells = []
-            for which in _WHICH:
+            for which in QUESTIONS:
                 found = results.compare(first, second, recall, which=which)
                 cells.append(f"{100 * found.difference:+.1f} (p {found.p_value:.4f})" if found else "–")
             tests.append((title, f"{first} − {second}", *cells))
     tables = [
-        Table("Variants, recall, %", ("method", *_WHICH, "stale"), tuple(rows), unfinished(results)),
-        Table("One suspect at a time, points of recall", ("suspect", "pair", *_WHICH), tuple(tests), (_NOTE,)),
+        Table("Variants, recall, %", ("method", *QUESTIONS, "stale"), tuple(rows), unfinished(results)),
+        Table("One suspect at a time, points of recall", ("suspect", "pair", *QUESTIONS), tuple(tests), (_NOTE,)),
     ]
     if "plume" in results.methods:
         tables.append(_routing(results))
-    return View(tables)
+    return View(tables, (by_questions(results, "diagnosis", "One thing changed at a time"),))
 
 
 def _routing(results: Results) -> Table:
     """Whether the routed unit holds a current reference: what the evidence stream can know at all."""
     rows = []
-    for which in _WHICH:
+    for which in QUESTIONS:
         found = results.estimate("plume", None, _holds_reference, which=which)
         rows.append((which, percent(found.mean if found else None), str(found.count if found else 0)))
     return Table("The routed unit says the answer, %", ("questions", "share", "of"), tuple(rows))

@@ -10,7 +10,7 @@ from statistics import fmean
 from eval import published
 from eval.experiments.cells import NOTHING, macro, unfinished
 from eval.experiments.experiment import EVERYTHING, MINI, Experiment, Selection, each
-from eval.report.view import Bars, RadarFigure, Table, View
+from eval.report.view import BarFigure, Bars, RadarFigure, Table, View
 from eval.results import Results, recall
 from eval.rows import ItemRow
 from eval.specs import Item, MethodSpec
@@ -54,9 +54,27 @@ def view_efficiency(results: Results) -> View:
     return View(
         [
             Table("Update and generation", header, tuple(rows), notes),
-            Table(f"The paper's ({published.MODEL}, SQuAD, A800)", ("method", *_PAPER), tuple(paper)),
-        ]
+            Table(f"The paper's ({published.MODEL}, A800)", ("method", *_PAPER), tuple(paper)),
+        ],
+        _seconds(results),
     )
+
+
+def _seconds(results: Results) -> tuple[BarFigure, ...]:
+    """Of an update and of an answer, first ones included, as the paper counts."""
+    timed = {method: rows for method in results.methods if (rows := _timed(results, method))}
+    if not timed:
+        return ()
+    series = tuple(
+        Bars(
+            method,
+            (fmean(row.update_seconds for row in rows), fmean(a.seconds for row in rows for a in row.answers)),
+            (None, None),
+            (None, None),
+        )
+        for method, rows in timed.items()
+    )
+    return (BarFigure("efficiency", "Seconds, one question at a time", "seconds", ("update", "answer"), series),)
 
 
 def view_radar(results: Results) -> View:

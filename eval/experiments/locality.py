@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from eval import published
-from eval.experiments.cells import NOTHING, interval, percent, unfinished
+from eval.experiments.cells import NOTHING, bars, interval, percent, unfinished
 from eval.experiments.experiment import ABLATIONS, EVERYTHING, TUNED, TUNED_ABLATIONS, Experiment, Selection, each, spec
 from eval.metrics.confidence import Estimate
 from eval.report.view import BarFigure, Bars, Table, View
@@ -35,7 +35,9 @@ def view_locality(results: Results) -> View:
         *unfinished(results),
         "Locality: mean ROUGE-L recall over kept questions, × 100. The paper: 50 SQuAD contexts, 704 kept.",
     )
-    return View([Table("Locality", header, tuple(rows), notes)], (_figure(results, "kept", "locality"),))
+    found = [results.estimate(method, None, recall, which="kept") for method in results.methods]
+    figure = BarFigure("locality", "Locality", "ROUGE-L recall, %", tuple(results.methods), (bars("recall", found),))
+    return View([Table("Locality", header, tuple(rows), notes)], (figure,))
 
 
 def view_ablation(results: Results) -> View:
@@ -46,16 +48,19 @@ def view_ablation(results: Results) -> View:
         for which in ("all", "affected", "kept"):
             own = results.estimate(method, None, recall, which=which)
             cells += [interval(own), _share(own, results.estimate(READING, None, recall, which=which))]
-        rows.append((method, *cells, _number(published.NORMALISED_RECALL.get(results.kind(method)))))
+        kind = results.kind(method)
+        paper = (published.NORMALISED_RECALL.get(kind), published.NORMALISED_LOCALITY.get(kind))
+        rows.append((method, *cells, *map(_number, paper)))
     header = (
         *("method", "recall", "% of reading", "affected", "% of reading", "kept", "% of reading"),
         f"the paper's % of reading, {published.MODEL}",
+        "kept",
     )
     notes = (
         *unfinished(results),
         "Normalised: score over that of the same model with the whole history in its prompt, × 100.",
     )
-    return View([Table("Ablation", header, tuple(rows), notes)], (_figure(results, "all", "ablation"),))
+    return View([Table("Ablation", header, tuple(rows), notes)], _normalised(results))
 
 
 def _has(results: Results) -> bool:
@@ -70,15 +75,26 @@ def _number(value: float | None) -> str:
     return NOTHING if value is None else f"{value:.2f}"
 
 
-def _figure(results: Results, which: Which, name: str) -> BarFigure:
-    found = [results.estimate(method, None, recall, which=which) for method in results.methods]
-    bars = Bars(
-        "recall",
-        tuple(100 * f.mean if f else None for f in found),
-        tuple(100 * f.low if f else None for f in found),
-        tuple(100 * f.high if f else None for f in found),
+def _normalised(results: Results) -> tuple[BarFigure, ...]:
+    """Recall and locality over those of reading, and the paper's; nothing where nobody read."""
+    parts: tuple[tuple[str, Which, dict[str, float]], ...] = (
+        ("recall", "all", published.NORMALISED_RECALL),
+        ("locality", "kept", published.NORMALISED_LOCALITY),
     )
-    return BarFigure(name, name.capitalize(), "ROUGE-L recall, %", tuple(results.methods), (bars,))
+    wholes = [results.estimate(READING, None, recall, which=which) for _, which, _ in parts]
+    if not all(whole and whole.mean > 0 for whole in wholes):
+        return ()
+    series = []
+    for method in results.methods:
+        own = [results.estimate(method, None, recall, which=which) for _, which, _ in parts]
+        sides = [bars("", [one], whole=whole.mean) for one, whole in zip(own, wholes, strict=True) if whole]
+        columns = [[(side.values, side.low, side.high)[part][0] for side in sides] for part in range(3)]
+        series.append(Bars(method, *(tuple(column) for column in columns)))
+    for kind in published.NORMALISED_RECALL:
+        name = f"{kind}, the paper ({published.MODEL})"
+        series.append(Bars(name, tuple(paper[kind] for *_, paper in parts), (None, None), (None, None)))
+    names = tuple(name for name, *_ in parts)
+    return (BarFigure("ablation", "Each stream, over reading", "% of reading", names, tuple(series)),)
 
 
 LOCALITY = Experiment("locality", "Recall on what an update leaves unchanged (D4).", EVERYTHING, plan, view_locality)

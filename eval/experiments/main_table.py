@@ -1,12 +1,13 @@
 """`main`: every method on every dataset (the paper's table 1), with staleness and paired tests."""
 
 from collections.abc import Sequence
+from statistics import fmean
 
 from eval import published
-from eval.experiments.cells import by_dataset, interval, macro, unfinished, verdicts_given
+from eval.experiments.cells import bars, by_dataset, interval, macro, unfinished, verdicts_given
 from eval.experiments.experiment import EVERYTHING, MINI, TUNED, Experiment, Selection, each
 from eval.metrics.confidence import RESAMPLES
-from eval.report.view import BarFigure, Bars, Table, View
+from eval.report.view import BarFigure, Table, View
 from eval.results import Metric, Results, exact_match, judged, precision, recall, rouge_f1, stale, token_f1
 from eval.specs import Item, MethodSpec
 
@@ -22,7 +23,7 @@ def view(results: Results) -> View:
     if results.has_judge:
         tables.append(by_dataset(results, judged, "LLM as a judge, %", notes=verdicts_given(results)))
     tables += [_split(results), _overlaps(results), _tests(results), paper()]
-    return View(tables, (_bars(results),))
+    return View(tables, (recalls(results, "recall", "Recall after the update"),))
 
 
 def _split(results: Results) -> Table:
@@ -75,27 +76,27 @@ def _tests(results: Results) -> Table:
 
 
 def paper() -> Table:
-    """Recall / judge of the paper."""
+    """Recall / judge of the paper, with the averages that follow."""
     rows = []
-    for kind, recalls in published.RECALL.items():
-        cells = [f"{r:.2f} / {j:.2f}" for r, j in zip(recalls, published.JUDGE[kind], strict=True)]
-        rows.append((kind, *cells))
-    return Table(f"The paper's ({published.MODEL}), recall / judge, %", ("method", *published.DATASETS), tuple(rows))
+    for kind, own in published.RECALL.items():
+        rows.append(_published(f"{kind}, {published.MODEL}", list(zip(own, published.JUDGE[kind], strict=True))))
+    for kind, pairs in published.SMALLER.items():
+        rows.append(_published(f"{kind}, {published.SMALLER_MODEL}", pairs))
+    header = ("method", *published.DATASETS, "average")
+    return Table("The paper's, recall / judge, %", header, tuple(rows))
 
 
-def _bars(results: Results) -> BarFigure:
-    series = []
-    for method in results.methods:
-        found = [results.estimate(method, name, recall) for name in results.datasets]
-        series.append(
-            Bars(
-                method,
-                tuple(100 * f.mean if f else None for f in found),
-                tuple(100 * f.low if f else None for f in found),
-                tuple(100 * f.high if f else None for f in found),
-            )
-        )
-    return BarFigure("recall", "Recall after the update", "ROUGE-L recall, %", tuple(results.datasets), tuple(series))
+def _published(name: str, pairs: Sequence[tuple[float, float]]) -> tuple[str, ...]:
+    mean = (fmean(r for r, _ in pairs), fmean(j for _, j in pairs))
+    return (name, *(f"{r:.2f} / {j:.2f}" for r, j in [*pairs, mean]))
+
+
+def recalls(results: Results, name: str, title: str) -> BarFigure:
+    """Recall of every method on every dataset."""
+    series = [
+        bars(method, [results.estimate(method, one, recall) for one in results.datasets]) for method in results.methods
+    ]
+    return BarFigure(name, title, "ROUGE-L recall, %", tuple(results.datasets), tuple(series))
 
 
 MAIN = Experiment("main", "Every method on every dataset: the paper's table 1.", EVERYTHING, plan, view)

@@ -6,10 +6,10 @@ Parameters that are not varied have the values of `specs.REPRODUCTION`.
 from collections.abc import Sequence
 
 from eval import published
-from eval.experiments.cells import NOTHING, interval, unfinished
+from eval.experiments.cells import NOTHING, QUESTIONS, by_questions, interval, unfinished
 from eval.experiments.experiment import Experiment, Selection, each, spec
 from eval.report.view import Line, LineFigure, Table, View
-from eval.results import Results, Which, recall, stale
+from eval.results import Results, recall, stale
 from eval.specs import Item, MethodSpec
 
 VALUES: dict[str, tuple[float, ...]] = {
@@ -48,7 +48,7 @@ def _table(results: Results, name: str, points: Sequence[tuple[float, str]]) -> 
     rows = [
         (
             f"{value:g}",
-            *(interval(results.estimate(method, None, recall, which=which)) for which in _WHICH),
+            *(interval(results.estimate(method, None, recall, which=which)) for which in QUESTIONS),
             interval(results.estimate(method, None, stale)),
             f"{paper[value]:.2f}" if value in paper else NOTHING,
         )
@@ -75,7 +75,7 @@ def _defaults(results: Results, fallback: str) -> str:
 
 def _figure(results: Results, name: str, points: Sequence[tuple[float, str]]) -> LineFigure:
     lines = []
-    for which in _WHICH:
+    for which in QUESTIONS:
         found = [(value, results.estimate(method, None, recall, which=which)) for value, method in points]
         known = [(value, one) for value, one in found if one]
         lines.append(
@@ -98,7 +98,7 @@ def view_amplify(results: Results) -> View:
     rows = [
         (
             method,
-            *(interval(results.estimate(method, None, recall, which=which)) for which in _WHICH),
+            *(interval(results.estimate(method, None, recall, which=which)) for which in QUESTIONS),
             interval(results.estimate(method, None, stale)),
         )
         for method in results.methods
@@ -106,7 +106,7 @@ def view_amplify(results: Results) -> View:
     tests = []
     for first, second in PAIRS:
         if first in results.methods and second in results.methods:
-            for which in _WHICH:
+            for which in QUESTIONS:
                 found = results.compare(first, second, recall, which=which)
                 if found:
                     tests.append(
@@ -119,13 +119,13 @@ def view_amplify(results: Results) -> View:
     )
     return View(
         [
-            Table("The difference, or its size? Recall, %", ("method", *_WHICH, "stale"), tuple(rows), notes),
+            Table("The difference, or its size? Recall, %", ("method", *QUESTIONS, "stale"), tuple(rows), notes),
             Table("Paired tests, recall, points", ("pair", "questions", "difference", "p"), tuple(tests)),
-        ]
+        ],
+        (by_questions(results, "amplify", "The difference, or its size?"),),
     )
 
 
-_WHICH: tuple[Which, ...] = ("all", "affected", "kept")
 PAIRS = (
     ("global only", "scaled full, global only"),
     ("global only", "full alone, global only"),

@@ -1,19 +1,22 @@
 """What experiments make of rows, on rows written by hand."""
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 
 from eval.experiments.catalogue import EXPERIMENTS
+from eval.experiments.cells import bars
 from eval.experiments.continual import CONTINUAL
-from eval.experiments.diagnosis import DIAGNOSIS
-from eval.experiments.diagnosis import QUESTIONS as SUSPECTS
+from eval.experiments.diagnosis import DIAGNOSIS, SUSPECTS
 from eval.experiments.efficiency import view_efficiency, view_radar
-from eval.experiments.experiment import Selection, spec
+from eval.experiments.experiment import Experiment, Selection, spec
 from eval.experiments.locality import view_ablation, view_locality
 from eval.experiments.main_table import MAIN
 from eval.experiments.sweep import PAIRS, SWEEP, VALUES, view_sweep
 from eval.experiments.topk import TOPK, within
+from eval.report.plots import save_figures
+from eval.report.view import BarFigure
 from eval.results import Results, judged, recall, stale
 from eval.rows import Answered, ItemRow
 
@@ -205,6 +208,38 @@ def test_every_experiment_names_distinct_methods_and_plans_them() -> None:
         assert len(set(names)) == len(names)
         items = experiment.plan(experiment.methods[:2], Selection(limit=1))
         assert {item.method.name for item in items} == set(names[:2])
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda one: one.name)
+def test_every_experiment_draws_what_it_shows(experiment: Experiment, tmp_path: Path) -> None:
+    rows = []
+    for method in experiment.methods:
+        for record in ("r1", "r2"):
+            made = row(method.name, record, kind=method.kind, fresh=True, batch=1, step=3)
+            told = (answered("Zug", affected=True, ranks=[1, 4]), answered("Zug", affected=False, ranks=[2, 20]))
+            settings = SETTINGS | method.settings
+            rows.append(dataclasses.replace(made, answers=told, settings=settings))
+    figures = experiment.view(Results(rows)).figures
+    assert figures
+    assert all(path.stat().st_size > 2_000 for path in save_figures(figures, tmp_path))
+
+
+def test_the_ablation_s_chart_is_in_percent_of_reading_beside_the_paper_s() -> None:
+    rows = [
+        *(row("base with context", record, "no", "Zug") for record in ("r1", "r2")),
+        *(row("plume", record, "Bern", "Zug") for record in ("r1", "r2")),
+    ]
+    (figure,) = view_ablation(Results(rows)).figures
+    assert isinstance(figure, BarFigure)
+    assert figure.groups == ("recall", "locality")
+    found = {one.name: one.values for one in figure.series}
+    assert found["plume"] == (100.0, 100.0)
+    assert found["memory only, the paper (Qwen3-4B)"] == (57.28, pytest.approx(76.34))
+
+
+def test_no_interval_is_drawn_where_none_is_written() -> None:
+    few = bars("few", [Results(ROWS).estimate("plume", None, recall)])
+    assert (few.values, few.low, few.high) == ((75.0,), (None,), (None,))
 
 
 def test_every_suspect_and_pair_is_run() -> None:
