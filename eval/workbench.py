@@ -60,6 +60,7 @@ class Workbench:
     """An engine that is already loaded; by default the one the settings name."""
     _met: set[str] = field(default_factory=set)
     _engines: dict[MethodSettings, Engine] = field(default_factory=dict)
+    _edits: dict[AnyEditSettings, AnyEdit] = field(default_factory=dict)
 
     def run(self, item: Item) -> ItemRow:
         """Prepare, ask, and return the row.
@@ -224,14 +225,15 @@ class Workbench:
         )
 
     def _anyedit(self, spec: MethodSpec, answerer: Answerer) -> Method:
-        """AnyEdit with its null space, which is measured once per model and kept in the run folder."""
+        """AnyEdit with its null space, which is measured once per model, and kept in the run folder if there is one."""
         try:
             chosen = AnyEditSettings.model_validate(spec.settings)
         except ValidationError as err:
             raise InvalidInput(f"Method {spec.name!r} has settings AnyEdit does not know or take: {err}") from err
-        return AnyEdit.build(
-            self.engine.base, answerer, chosen, cache=self.folder / "null-space" if self.folder else None
-        )
+        if chosen not in self._edits:
+            kept = self.folder / "null-space" if self.folder else None
+            self._edits[chosen] = AnyEdit.build(self.engine.base, answerer, chosen, cache=kept)
+        return AnyEdit(self.engine.base, answerer, self._edits[chosen].null_space, chosen)
 
 
 def _answered(question: Any, reply: Reply, seconds: float, peak_bytes: int | None) -> Answered:

@@ -55,6 +55,8 @@ class Call(_Line):
     """None where the model did not say."""
     output_tokens: int | None
     seconds: float
+    cut: bool = False
+    """Whether the model stopped at its limit of tokens."""
 
 
 class Outcome(_Line):

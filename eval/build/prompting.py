@@ -95,8 +95,13 @@ class Asker:
         """
         messages: list[BaseMessage] = [HumanMessage(prompt)]
         for attempt in range(self._retries + 1):
-            text = self._pay(source_id, stage, messages)
+            paid = self._pay(source_id, stage, messages)
+            text = paid.reply
             parsed = _parse(text, reply_type)
+            if isinstance(parsed, str) and paid.cut:
+                # the same prompt would be cut at the same place, and paid again
+                advice = "build with a larger --max-tokens, in a new folder"
+                raise MalformedReply(stage, f"the reply was cut at the model's limit of tokens; {advice}")
             complaints = [parsed] if isinstance(parsed, str) else list(complain(parsed))
             if not isinstance(parsed, str) and not complaints:
                 return parsed
@@ -105,13 +110,13 @@ class Asker:
                 messages += [AIMessage(text), HumanMessage(render("retry", complaint=complaint))]
         raise MalformedReply(stage, complaint)
 
-    def _pay(self, source_id: str, stage: str, messages: Sequence[BaseMessage]) -> str:
+    def _pay(self, source_id: str, stage: str, messages: Sequence[BaseMessage]) -> Call:
         """The model's reply to the messages: from the journal where it was paid for, else from the model."""
         said = [[message.type, str(message.text)] for message in messages]
         key = hashlib.sha256(json.dumps([self._identity, said]).encode()).hexdigest()
         known = self._journal.reply(key)
         if known is not None:
-            return known.reply
+            return known
         begin = time.perf_counter()
         answer = self._model.invoke(list(messages))
         usage = answer.usage_metadata if isinstance(answer, AIMessage) else None
@@ -124,9 +129,16 @@ class Asker:
             input_tokens=usage["input_tokens"] if usage else None,
             output_tokens=usage["output_tokens"] if usage else None,
             seconds=time.perf_counter() - begin,
+            cut=_was_cut(answer),
         )
         self._journal.append(call)
-        return call.reply
+        return call
+
+
+def _was_cut(answer: BaseMessage) -> bool:
+    """Whether a provider says that its limit of tokens ended the reply: OpenAI's word for it, or Anthropic's."""
+    said = answer.response_metadata
+    return said.get("finish_reason") == "length" or said.get("stop_reason") == "max_tokens"
 
 
 def _parse(text: str, reply_type: type[SomeReply]) -> SomeReply | str:

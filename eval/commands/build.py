@@ -19,7 +19,7 @@ from eval.records import read_records
 from plume_memory.errors import InvalidInput
 
 REPLY_TOKENS = 4096
-"""Longest reply of annotator and verifier: a rewritten account with all its questions, as JSON."""
+"""Longest reply of annotator and verifier: an account of some 2,500 words rewritten, with its questions, as JSON."""
 
 review = typer.Typer(help="Sheets for reviewers, and how far they agree.", no_args_is_help=True)
 
@@ -29,7 +29,11 @@ def build(
     annotator: Annotated[str, typer.Option("--annotator", help="provider:model, as LangChain names chat models.")],
     out: Annotated[Path, typer.Option("--out", help="A folder of its own; a build found there is continued.")],
     verifier: Annotated[str | None, typer.Option("--verifier", help="Another model; the annotator by default.")] = None,
-    url: Annotated[str | None, typer.Option("--url", help="Of an OpenAI-compatible server, for both.")] = None,
+    url: Annotated[str | None, typer.Option("--url", help="The annotator's OpenAI-compatible server.")] = None,
+    verifier_url: Annotated[str | None, typer.Option("--verifier-url", help="The verifier's.")] = None,
+    max_tokens: Annotated[
+        int, typer.Option("--max-tokens", min=256, help="Longest reply; 16384 for whole papers (QASPER).")
+    ] = REPLY_TOKENS,
     data: Annotated[Path | None, typer.Option("--data", help="Local file or folder instead of the hub.")] = None,
     sample: Annotated[int | None, typer.Option("--sample", min=1, help="Contexts with one question each.")] = None,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="The first so many contexts.")] = None,
@@ -40,13 +44,21 @@ def build(
     price: Annotated[
         str | None, typer.Option("--price", help="INPUT/OUTPUT per million tokens, for the report's costs.")
     ] = None,
+    verifier_price: Annotated[str | None, typer.Option("--verifier-price", help="Of another verifier.")] = None,
 ) -> None:
     """Make MUSE records of source texts: annotate, check, verify, revise or reject; resumable at every paid call."""
     contexts = load_source(source, data=data, sample=sample, seed=seed)[:limit]
-    writer = open_chat_model(annotator, url, option="--annotator", max_tokens=REPLY_TOKENS)
-    checker = open_chat_model(verifier, url, option="--verifier", max_tokens=REPLY_TOKENS) if verifier else writer
-    paid = _price(price)
-    prices: dict[Role, Price] = {"annotator": paid, "verifier": paid} if paid else {}
+    if verifier is None and (verifier_url or verifier_price):
+        raise InvalidInput("--verifier-url and --verifier-price are of a --verifier; name it, or leave them out.")
+    writer = open_chat_model(annotator, url, option="--annotator", max_tokens=max_tokens)
+    checker = (
+        open_chat_model(verifier, verifier_url, option="--verifier", max_tokens=max_tokens) if verifier else writer
+    )
+    given: tuple[tuple[Role, str | None], ...] = (
+        ("annotator", price),
+        ("verifier", verifier_price if verifier else price),
+    )
+    prices: dict[Role, Price] = {role: _price(text) for role, text in given if text is not None}
     with console_progress(Console(stderr=True)) as tell:
         found = build_records(
             contexts,
@@ -92,9 +104,7 @@ def agreement(
     Console().print(shown)
 
 
-def _price(text: str | None) -> Price | None:
-    if text is None:
-        return None
+def _price(text: str) -> Price:
     left, slash, right = text.partition("/")
     try:
         return Price(input_per_million=float(left), output_per_million=float(right if slash else left))

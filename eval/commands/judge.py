@@ -30,9 +30,11 @@ def judge(
     if not rows:
         raise InvalidInput(f"{out} holds no rows yet; run an experiment with --out {out} first.")
     model = open_judge(judge_model, judge_url)
-    done = judge_run(rows, model, out, judge_model, console=Console(stderr=True), workers=workers, limit=limit)
+    # servers may have different models under one name
+    name = judge_model if judge_url is None else f"{judge_model} at {judge_url}"
+    done = judge_run(rows, model, out, name, console=Console(stderr=True), workers=workers, limit=limit)
     Console().print(
-        f"{done.outputs} outputs judged by {judge_model}, {done.calls} calls now. "
+        f"{done.outputs} outputs judged by {name}, {done.calls} calls now. "
         "An experiment's command with --show-only shows the column.",
         highlight=False,
     )

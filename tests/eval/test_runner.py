@@ -7,12 +7,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from eval.caches import CountingCache
 from eval.cli import main
 from eval.experiments.experiment import each, spec
+from eval.methods.anyedit import AnyEdit, AnyEditSettings
 from eval.methods.parametric import Plume
 from eval.methods.prompted import Prompted
 from eval.methods.protocol import Prepared
@@ -22,8 +24,9 @@ from eval.runner import Shard, missing
 from eval.specs import REPRODUCTION, Item, MethodSpec, RunSettings
 from eval.workbench import Workbench
 from plume_memory.config import MethodSettings
+from plume_memory.engine import Engine
 from plume_memory.errors import InvalidInput, PromptTooLong
-from plume_memory.testing import tiny_engine
+from plume_memory.testing import HashParameterizer, tiny_base, tiny_engine
 
 ROOT = Path(__file__).parents[2]
 METHODS = ["--method", "base", "--method", "d2l", "--method", "plume"]
@@ -280,6 +283,26 @@ def test_a_method_under_one_set_of_settings_has_one_engine(arguments: list[str])
     assert first.engine is not other.engine  # type: ignore[attr-defined]
     assert "count_tokens" in first.engine.__dict__, "the tokenizer is read before an update is timed"
     assert not first.answerer.settings.stop_loops
+
+
+def test_without_a_folder_the_null_space_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a machine of a cluster, where a method is made anew for every item."""
+    made: list[AnyEditSettings] = []
+    build = AnyEdit.build
+
+    def counted(base: Any, answerer: Any, settings: AnyEditSettings, **options: Any) -> AnyEdit:
+        made.append(settings)
+        return build(base, answerer, settings, background=["Nothing much. " * 50], **options)
+
+    monkeypatch.setattr("eval.workbench.AnyEdit.build", counted)
+    base = tiny_base(layers=9)
+    bench = Workbench(RunSettings(), given=Engine(base, HashParameterizer(base), MethodSettings()))
+    edit = spec("anyedit", background_tokens=300, null_threshold=2.0)
+    first, again = (bench.method(edit, CountingCache(), 8) for _ in range(2))
+    assert len(made) == 1
+    assert first.settings == again.settings
+    bench.method(spec("anyedit", background_tokens=200, null_threshold=2.0), CountingCache(), 8)
+    assert len(made) == 2
 
 
 def test_a_failed_item_is_named_and_the_rows_before_it_are_kept(

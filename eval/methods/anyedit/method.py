@@ -90,6 +90,11 @@ class AnyEdit:
         return cls(base, answerer, null_space, chosen, progress=progress)
 
     @property
+    def null_space(self) -> NullSpace:
+        """What the edits are kept within: of the model and the settings alone."""
+        return self._null_space
+
+    @property
     def settings(self) -> Mapping[str, Any]:
         """The edit's settings, the request, the background text's hash, and how answers are decoded."""
         return {

@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from langchain_core.language_models import BaseChatModel
+from langchain_core.language_models import BaseChatModel, GenericFakeChatModel
+from langchain_core.messages import AIMessage
 
 from eval.build.journal import Journal
 from eval.build.prompting import Asker, MalformedReply, Reply, model_identity, prompts_sha256, render
@@ -47,6 +48,21 @@ def test_what_does_not_fit_is_complained_about_and_asked_again(reply: str, tmp_p
     assert first == ["prompt"]
     assert second[:2] == ["prompt", reply]
     assert "could not be used" in second[2]
+
+
+@pytest.mark.parametrize("told", [{"finish_reason": "length"}, {"stop_reason": "max_tokens"}])
+def test_a_reply_cut_at_the_limit_is_not_paid_for_again(told: dict[str, str], tmp_path: Path) -> None:
+    model = GenericFakeChatModel(messages=iter([AIMessage(GOOD[:8], response_metadata=told)]))
+    with pytest.raises(MalformedReply, match="cut at the model's limit of tokens; build with a larger --max-tokens"):
+        an_asker(model, tmp_path).ask("s", "stage", "prompt", Animal)
+    # nor after a kill: the journal knows that it was cut
+    with pytest.raises(MalformedReply, match="cut at the model's limit"):
+        an_asker(model, tmp_path).ask("s", "stage", "prompt", Animal)
+
+
+def test_a_whole_reply_at_the_limit_is_used(tmp_path: Path) -> None:
+    model = GenericFakeChatModel(messages=iter([AIMessage(GOOD, response_metadata={"finish_reason": "length"})]))
+    assert an_asker(model, tmp_path).ask("s", "stage", "prompt", Animal).legs == 4
 
 
 def test_a_complaint_of_the_caller_counts_like_a_wrong_form(tmp_path: Path, scripted) -> None:

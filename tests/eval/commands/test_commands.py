@@ -76,10 +76,17 @@ def test_judge_judges_and_says_how_much(run: Path, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(eval.commands.judge, "open_judge", open_judge)
     said = _call(judge, "--out", str(run), "--judge-model", "m", "--judge-url", "http://localhost:1/v1")
-    assert "1 outputs judged by m, 2 calls now" in " ".join(said.split())
+    assert "1 outputs judged by m at http://localhost:1/v1, 2 calls now" in " ".join(said.split())
     assert opened == [("m", "http://localhost:1/v1")]
-    assert [one.judge for one in read_decisions(run)] == ["m", "m"]
-    assert "0 calls now" in _call(judge, "--out", str(run), "--judge-model", "m")
+    assert [one.judge for one in read_decisions(run)] == ["m at http://localhost:1/v1"] * 2
+    assert "0 calls now" in _call(judge, "--out", str(run), "--judge-model", "m", "--judge-url", opened[0][1])
+
+
+def test_another_server_under_the_same_name_is_another_judge(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    yes = json.dumps({"decision": "yes", "rationale": "Same."})
+    monkeypatch.setattr(eval.commands.judge, "open_judge", lambda *_: FakeListChatModel(responses=[yes]))
+    for where in ([], ["--judge-url", "http://a/v1"], ["--judge-url", "http://b/v1"]):
+        assert "2 calls now" in _call(judge, "--out", str(run), "--judge-model", "m", *where)
 
 
 def test_judge_needs_a_run_with_rows(tmp_path: Path) -> None:
