@@ -1,7 +1,7 @@
 """Old values that are left in an update: the one fault that makes a stale answer look right.
 
-An old answer is looked for in all its spellings (`quantities`), as its initials, and by the tail under which the old
-text itself speaks of it (`Tislava Renquist`, later just `Renquist`).
+An old answer is looked for in all its spellings (`quantities`), as its initials, and by its last word alone, where that
+is nobody else's name (`Tislava Renquist`, later just `Renquist`). Not known: fractions in words (`a quarter` for 25 %).
 """
 
 import re
@@ -12,9 +12,24 @@ from eval.build.quantities import Term, terms
 from eval.build.words import listed
 
 _SMALL = 100
-"""A bare number below this stands for too many things; it counts only before the word it counted in the old text."""
+"""A bare number below this stands for too many things: it counts only beside the word it had beside it in the old text."""
 _VERDICTS = frozenset({"yes", "no", "true", "false", "none"})
 _LINKS = frozenset(listed("of in at on to and or by for from with as is was were are per"))
+_SENTENCE_END = re.compile(r"[.!?;:](?=\s|$)")
+_OPENERS = frozenset(
+    listed("then when while after before and but so later now since because if where today there that")
+)
+"""A capital that begins a sentence, not a name."""
+_TITLES = frozenset(
+    listed("mr mrs ms miss dr prof professor sir lady captain doctor mayor king queen sister brother saint")
+)
+_PLACES = frozenset(
+    listed(
+        "new old north south east west upper lower great little saint st san santa los las el la lake "
+        "mount mt port fort cape river bay isle"
+    )
+)
+"""Such first words make a name of their own: New York is no York."""
 
 
 def same_value(one: str, other: str) -> bool:
@@ -34,7 +49,7 @@ def residues(old_answers: Sequence[str], new_answers: Sequence[str], context_old
     """The places of an update that still give an old answer, as they are spelled there.
 
     Not counted: a place inside an occurrence of a new answer; yes and no; a bare small number that does not stand
-    before the word it stood before in the old text (`14 people` and `14 boats` are two facts).
+    beside the word it stood beside in the old text (`14 people` and `14 boats` are two facts).
     """
     text, before = terms(update), terms(context_old)
     new = [terms(answer) for answer in new_answers]
@@ -46,11 +61,15 @@ def residues(old_answers: Sequence[str], new_answers: Sequence[str], context_old
             continue
         places = _occurrences(value, text)
         if _is_small(value):
-            counted = {_noun_behind(place, before) for place in _occurrences(value, before)} - {""}
-            places = [place for place in places if _noun_behind(place, text) in counted]
+            counted = {_beside(place, before, context_old) for place in _occurrences(value, before)}
+            places = [place for place in places if _beside(place, text, update) in counted]
         found.update((_spelled(place, text, update), None) for place in places if not _inside(place, allowed))
-    for alias in _short_forms(old_answers, new_answers, context_old):
-        found.update((match[0], None) for match in re.finditer(_alone(alias), update))
+    for alias in _initials(old_answers, new_answers):
+        found.update((match[0], None) for match in re.finditer(rf"\b{re.escape(alias)}\b", update))
+    for head, tail in _short_names(old_answers, new_answers):
+        found.update(
+            (tail, None) for match in re.finditer(_alone(tail), update) if _of_nobody_else(match, head, update)
+        )
     return list(found)
 
 
@@ -82,13 +101,26 @@ def _is_small(value: Sequence[Term]) -> bool:
     return len(value) == 1 and number is not None and value[0].unit is None and abs(number) < _SMALL
 
 
-def _noun_behind(place: _Place, text: Sequence[Term]) -> str:
-    """The word, or the unit's dimension, that a number counts; empty where there is none."""
+def _beside(place: _Place, text: Sequence[Term], spelled: str) -> str:
+    """What a number counts: its unit's dimension, the word behind it, or the one before it, in the same sentence."""
     unit = text[place.last - 1].unit
     if unit is not None:
         return unit.dimension
-    word = text[place.last].word if place.last < len(text) else ""
-    return "" if word in _LINKS else word
+    if place.last < len(text) and not _parted(text[place.last - 1], text[place.last], spelled):
+        word = text[place.last].word
+        if word and word not in _LINKS:
+            return word
+    at = place.first
+    while at > 0 and not _parted(text[at - 1], text[at], spelled):
+        at -= 1
+        if text[at].word and text[at].word not in _LINKS:
+            return f"{text[at].word} …"
+    return ""
+
+
+def _parted(one: Term, other: Term, spelled: str) -> bool:
+    """Whether a sentence ends between two neighbouring terms."""
+    return bool(_SENTENCE_END.search(spelled, one.end, other.start + 1))
 
 
 def _spelled(place: _Place, text: Sequence[Term], update: str) -> str:
@@ -96,22 +128,46 @@ def _spelled(place: _Place, text: Sequence[Term], update: str) -> str:
     return update[min(t.start for t in part) : max(t.end for t in part)]
 
 
+_NAME = re.compile(r"\b[A-Z][\w’'-]+")
+_FEWEST_INITIALS = 3
+
+
 def _alone(name: str) -> str:
     """The name where it is not the beginning of a longer one: `Lidell`, not `Lidell Gallery`."""
     return rf"\b{re.escape(name)}\b(?! [A-Z])"
 
 
-def _short_forms(old_answers: Sequence[str], new_answers: Sequence[str], context_old: str) -> list[str]:
-    """Initials, and the last word where the old text uses it alone; never a form that a new answer has too."""
-    forms = []
+def _initials(old_answers: Sequence[str], new_answers: Sequence[str]) -> list[str]:
+    """Of names of three words or more; never those that a new answer has too."""
+
+    def of(answer: str) -> str:
+        names = _NAME.findall(answer)
+        return "".join(name[0] for name in names) if len(names) >= _FEWEST_INITIALS else ""
+
+    kept = {of(answer) for answer in new_answers} | {word for one in new_answers for word in re.findall(r"\w+", one)}
+    return [form for form in dict.fromkeys(map(of, old_answers)) if form and form not in kept]
+
+
+def _short_names(old_answers: Sequence[str], new_answers: Sequence[str]) -> list[tuple[str, str]]:
+    """(the words before it, last word) of names of two or three words; never a word that a new answer has too."""
     kept = {word for answer in new_answers for word in re.findall(r"\w+", answer)}
+    found = []
     for answer in old_answers:
-        names = re.findall(r"\b[A-Z][\w’'-]+", answer)
-        if len(names) >= 3:
-            forms.append("".join(name[0] for name in names))
-        if 2 <= len(names) <= 3 and len(answer.split()) == len(names):
-            head, tail = names[-2], names[-1]
-            if re.search(rf"(?<!{re.escape(head)} ){_alone(tail)}", context_old):
-                forms.append(tail)
-    kept_initials = {"".join(w[0] for w in re.findall(r"\b[A-Z][\w’'-]+", answer)) for answer in new_answers}
-    return [form for form in dict.fromkeys(forms) if form not in kept and form not in kept_initials]
+        names = _NAME.findall(answer)
+        whole = 2 <= len(names) <= 3 and len(answer.split()) == len(names)
+        if whole and names[-1] not in kept and names[0].casefold() not in _PLACES:
+            found.append((" ".join(names[:-1]), names[-1]))
+    return found
+
+
+def _of_nobody_else(match: re.Match[str], head: str, update: str) -> bool:
+    """Whether a last word stands without another first name before it: `Then Renquist`, not `Jan Renquist`."""
+    before = re.search(r"(\w+)(\.?)[\s]+$", update[: match.start()])
+    if before is None or not before[1][0].isupper():
+        return True
+    word, dotted = before[1], bool(before[2])
+    if dotted and len(word) > 1 and word.casefold() not in _TITLES:
+        return True  # the end of a sentence
+    if len(word) == 1:
+        return word == head[0]
+    return word.casefold() in _OPENERS | _TITLES or head.endswith(word)

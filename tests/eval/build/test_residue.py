@@ -86,6 +86,48 @@ def test_a_small_number_counts_only_before_what_it_counted() -> None:
     assert residues(["14"], ["16"], old, "The crew is fourteen people.") == ["fourteen"]
 
 
+@pytest.mark.parametrize(
+    ("old", "update"),
+    [
+        ("They counted 14.", "They counted 14."),
+        ("They counted 14 in the hall.", "At dawn they counted 14 by the lake."),
+        ("The crew was 14. It left.", "The crew was 14. Then it left."),
+        ("The crew was 14. It left.", "The crew was fourteen."),
+    ],
+)
+def test_a_small_number_without_a_noun_counts_beside_the_word_before_it(old: str, update: str) -> None:
+    assert len(residues(["14"], ["16"], old, update)) == 1
+    assert residues(["14"], ["16"], old, "The guests were 14.") == []
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        "Renquist led it.",
+        "T. Renquist led it.",
+        "It was led by Renquist.",
+        "Then Renquist led it.",
+        "It went on. Renquist led it.",
+        "Dr. Renquist led it.",
+    ],
+)
+def test_a_name_that_only_the_update_shortens_is_found(update: str) -> None:
+    assert residues(["Tislava Renquist"], ["Mara Oll"], "Tislava Renquist led it.", update) == ["Renquist"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "update"),
+    [
+        ("Tislava Renquist", "Jan Renquist led it."),
+        ("Tislava Renquist", "J. Renquist led it."),
+        ("New York", "It was moved to York."),
+        ("Lake Orm", "It was moved to the village of Orm."),
+    ],
+)
+def test_somebody_else_s_name_is_no_residue(answer: str, update: str) -> None:
+    assert residues([answer], ["Mara Oll"], f"{answer} is meant.", update) == []
+
+
 def test_yes_and_no_are_no_values() -> None:
     assert residues(["no"], ["yes"], "There is no bridge.", "There is no ferry.") == []
 
