@@ -12,7 +12,7 @@ from eval.build.quantities import Term, terms
 from eval.build.words import listed
 
 _SMALL = 100
-"""A bare number below this stands for too many things: it counts only beside the word it had beside it in the old text."""
+"""A bare number below this stands for too many things: it counts only beside the word it stood beside before."""
 _VERDICTS = frozenset({"yes", "no", "true", "false", "none"})
 _LINKS = frozenset(listed("of in at on to and or by for from with as is was were are per"))
 _SENTENCE_END = re.compile(r"[.!?;:](?=\s|$)")
