@@ -8,13 +8,11 @@ sentences and adds the adapters up, or takes their mean. One JSON line per row, 
 """
 
 import argparse
-import os
 import random
 from collections.abc import Sequence
 from itertools import pairwise
-from pathlib import Path
 
-from hypernetwork import Bench, mean, recall, say
+from hypernetwork import Bench, data_folder, mean, options, recall, say
 
 from eval.metrics.confidence import estimate
 from plume_memory.evidence.segment import sentence_spans
@@ -90,7 +88,7 @@ def main() -> None:
     parser.add_argument("--hypernetwork", default="shipped")
     parser.add_argument("--seeds", type=int, default=3)
     given = parser.parse_args()
-    bench = Bench(given.hypernetwork, Path(os.environ.get("PLUME_DATA", "../shared/data")), contexts=0)
+    bench = Bench(options().parse_args(["--hypernetwork", given.hypernetwork]), data_folder())
     ablations = Ablations(bench, given.seeds)
     for what in given.what:
         getattr(ablations, what)()

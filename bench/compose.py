@@ -106,7 +106,10 @@ def main() -> None:
         def plume(r: dict[str, Any], q: str, weighed: dict[str, LoraFactors] = weighed) -> Query:
             return Query(Row(sweep.prompt(q), weighed[r["id"]]), Row(sweep.prompt(q), sweep.routed(r, q)))
 
-        sweep.run(f"global only α={alpha} β={beta}", lambda r, q, p=plume: Query(p(r, q).global_row))
+        def alone(r: dict[str, Any], q: str, plume: Callable[[dict[str, Any], str], Query] = plume) -> Query:
+            return Query(plume(r, q).global_row)
+
+        sweep.run(f"global only α={alpha} β={beta}", alone)
         for lambda_max, tau in LAMBDAS:
             sweep.run(f"fused α={alpha} β={beta} λ_max={lambda_max} τ={tau}", plume, lambda_max, tau)
 

@@ -37,7 +37,7 @@ SCORER = RougeScorer(["rougeL"], use_stemmer=True)
 
 def recall(output: str, references: Sequence[str]) -> float:
     """Best ROUGE-L recall over the references."""
-    return max(SCORER.score(reference, output)["rougeL"].recall for reference in references)
+    return max(float(SCORER.score(reference, output)["rougeL"].recall) for reference in references)
 
 
 def mean(values: Sequence[float]) -> float:

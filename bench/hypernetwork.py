@@ -70,7 +70,7 @@ SETTINGS = DecodeSettings(max_new_tokens=48)
 
 def recall(output: str, references: Sequence[str]) -> float:
     """Best ROUGE-L recall over the references."""
-    return max(SCORER.score(reference, output)["rougeL"].recall for reference in references)
+    return max(float(SCORER.score(reference, output)["rougeL"].recall) for reference in references)
 
 
 def mean(values: Sequence[float]) -> float:
@@ -368,8 +368,13 @@ def say(row: dict[str, Any]) -> None:
     print(json.dumps(row), flush=True)
 
 
-def main() -> None:
-    """Measure what was asked for."""
+def data_folder() -> Path:
+    """Where the evaluation data are."""
+    return Path(os.environ.get("PLUME_DATA", "../shared/data"))
+
+
+def options() -> argparse.ArgumentParser:
+    """What can be asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "what", nargs="*", default=["facts", "mini", "update", "damage", "speed", "long", "source", "squad"]
@@ -394,9 +399,13 @@ def main() -> None:
         action="store_true",
         help="ask through the product alone: all that a router or a setting changes",
     )
-    given = parser.parse_args()
-    data = Path(os.environ.get("PLUME_DATA", "../shared/data"))
-    bench = Bench(given, data)
+    return parser
+
+
+def main() -> None:
+    """Measure what was asked for."""
+    given = options().parse_args()
+    bench = Bench(given, data_folder())
     for what in given.what:
         getattr(bench, what)()
 

@@ -33,7 +33,8 @@ def plain(task: HypernetworkTask, batch: Batch) -> None:
     hidden = base.model.model(
         input_ids=packed.ids, attention_mask=packed.mask, position_ids=packed.positions, use_cache=False
     ).last_hidden_state
-    F.cross_entropy(base.logits(hidden.flatten(0, 1)[packed.at]).float(), packed.targets).backward()
+    loss = F.cross_entropy(base.logits(hidden.flatten(0, 1)[packed.at]).float(), packed.targets)
+    torch.autograd.backward(loss)
     width = max(map(len, batch.texts))
     ids = torch.tensor([[*text, *[0] * (width - len(text))] for text in batch.texts], device=base.device)
     base.model.model(input_ids=ids, use_cache=False).last_hidden_state.float().mean().backward()
@@ -63,7 +64,7 @@ def main() -> None:
         batch = task.batch(number)
 
         def trainer(number: int = number) -> None:
-            task.step(number, 0, 0).loss.backward()
+            torch.autograd.backward(task.step(number, 0, 0).loss)
             task.network.zero_grad()
 
         def whole(batch: Batch = batch) -> None:
