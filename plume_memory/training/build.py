@@ -211,18 +211,17 @@ def _save(
 
 
 def _answers(settings: TrainSettings) -> fastweight.AnswerSettings:
-    """How the network is to be asked: with the composition it trains with, all else as the network it goes on from.
+    """How the network is to be asked: as the one it goes on from, or else with the composition it trains with.
 
     Not how sure it was: that is fitted to its weights.
     """
+    fresh = fastweight.AnswerSettings()
+    if settings.start is not None:
+        before = fastweight.read_manifest(Path(settings.start).expanduser()).answers
+        return before.model_copy(update={"confidence": fresh.confidence})
     stage = settings.update
     composition = {"alpha": stage.alpha, "beta": stage.beta, "lambda_max": stage.lambda_max, "tau": stage.tau}
-    fresh = fastweight.AnswerSettings()
-    if settings.start is None:
-        return fresh.model_copy(update=composition)
-    before = fastweight.read_manifest(Path(settings.start).expanduser()).answers
-    kept = before.model_copy(update={"confidence": fresh.confidence})
-    return kept.model_copy(update=composition) if stage.share > 0 else kept  # else nothing is composed
+    return fresh.model_copy(update=composition)
 
 
 def _reranker(settings: TrainSettings) -> LoraFactors | None:

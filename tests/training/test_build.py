@@ -241,24 +241,22 @@ def test_a_model_known_by_name_is_itself_however_it_was_written_down(
 
 
 def test_a_run_that_goes_on_keeps_how_its_start_was_asked(small: Small, tmp_path: Path, tiny_llama: BaseModel) -> None:
-    """All but the composition, which it trains with, and the confidence, which was fitted to other weights."""
+    """Also the composition, whatever it trains with: only the confidence was fitted to other weights."""
     (tmp_path / "first").mkdir()
     (tmp_path / "second").mkdir()
-    build(tiny_llama, small()).save(tmp_path / "first")
+    build(tiny_llama, small(update={"alpha": 0.75})).save(tmp_path / "first")
+    assert checkpoint.read_manifest(tmp_path / "first").answers.alpha == 0.75
     config = json.loads((tmp_path / "first" / "config.json").read_text())
-    config["answers"] |= {"router": "sentences", "evidence_units": 3, "relevance": 5.0, "confidence": [2.0, 1.0]}
+    chosen = {"router": "sentences", "evidence_units": 3, "relevance": 5.0, "alpha": 0.25, "lambda_max": 10.0}
+    config["answers"] |= chosen | {"confidence": [2.0, 1.0]}
     (tmp_path / "first" / "config.json").write_text(json.dumps(config))
-    found = []
     for name, share in (("second", 0.5), ("third", 0.0)):
         (tmp_path / name).mkdir(exist_ok=True)
         stage = {"alpha": 0.5, "share": share}
         build(tiny_llama, small(start=str(tmp_path / "first"), update=stage)).save(tmp_path / name)
-        found.append(checkpoint.read_manifest(tmp_path / name).answers)
-
-    for answers in found:
-        assert (answers.router, answers.evidence_units, answers.relevance) == ("sentences", 3, 5.0)
+        answers = checkpoint.read_manifest(tmp_path / name).answers
+        assert {key: getattr(answers, key) for key in chosen} == chosen
         assert answers.confidence == (1.0, 0.0)
-    assert [answers.alpha for answers in found] == [0.5, 1.0], "without an update stage nothing was composed"
 
 
 def test_a_network_is_saved_when_its_start_is_gone(small: Small, tmp_path: Path, tiny_llama: BaseModel) -> None:
