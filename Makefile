@@ -27,7 +27,7 @@ lint: .venv/.installed-dev
 # Also one of the tests: recall and stale answers against stored figures.
 eval-smoke: .venv/.installed-dev
 	rm -rf eval-smoke-run
-	$(BIN)/python -m eval smoke --out eval-smoke-run
+	$(BIN)/python -m eval smoke --out eval-smoke-run --within 360
 
 bench: .venv/.installed-dev
 	$(BIN)/python bench/decode.py

@@ -1,5 +1,6 @@
 """`python -m eval smoke`: exit code 1 when something became worse."""
 
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -17,13 +18,16 @@ from plume_memory.errors import InvalidInput
 def smoke(
     out: Annotated[Path, typer.Option("--out", help="A new folder, or one of an interrupted smoke run.")],
     write: Annotated[bool, typer.Option("--write", help="Store the figures instead of comparing.")] = False,
+    within: Annotated[float | None, typer.Option(help="Fail when it takes more seconds than this.")] = None,
 ) -> None:
     """A few records of muse-mini on SmolLM2 against stored figures; five minutes on two cores."""
     console = Console()
     items = plan()
     if not missing(items, SETTINGS, out):
         raise InvalidInput(f"{out} holds a finished smoke run, perhaps of other code; name a new folder.")
+    begun = time.perf_counter()
     run_here(items, Workbench(SETTINGS), out, shard=Shard(1, 1), console=Console(stderr=True))
+    seconds = time.perf_counter() - begun
     keys = {item.key(SETTINGS) for item in items}
     results = Results(row for row in RowFolder(out).read() if row.key in keys)
     if write:
@@ -39,5 +43,7 @@ def smoke(
         console.print(f"better, store it with --write: {line}", highlight=False)
     for line in outcome.worse:
         console.print(f"WORSE: {line}", highlight=False)
-    if outcome.worse:
+    late = within is not None and seconds > within
+    console.print(f"{seconds:.0f} s{f', LATE: {within:.0f} were given' if late else ''}", highlight=False)
+    if outcome.worse or late:
         raise typer.Exit(1)

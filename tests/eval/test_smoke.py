@@ -64,6 +64,16 @@ def test_missing_figures_say_how_to_make_them(tmp_path: Path) -> None:
         Baseline.read(tmp_path / "none.json")
 
 
+@pytest.mark.parametrize(("within", "code"), [("3600", 0), ("0", 1)])
+def test_a_smoke_run_that_takes_too_long_fails(
+    within: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("eval.commands.smoke.run_here", lambda *_, **__: None)
+    monkeypatch.setattr("eval.commands.smoke.measure", lambda _: Baseline.read())
+    assert main(["smoke", "--out", str(tmp_path), "--within", within]) == code
+    assert ("LATE: 0 were given" in capsys.readouterr().out) == bool(code)
+
+
 @pytest.mark.model
 @pytest.mark.timeout(1200)  # it shares two cores with the other tests
 def test_the_benchmark_has_not_become_worse_on_smollm2(tmp_path: Path) -> None:
