@@ -91,7 +91,7 @@ def _normalised(results: Results) -> tuple[BarFigure, ...]:
         columns = [[(side.values, side.low, side.high)[part][0] for side in sides] for part in range(3)]
         series.append(Bars(method, *(tuple(column) for column in columns)))
     for kind in published.NORMALISED_RECALL:
-        name = f"{kind}, the paper ({published.MODEL})"
+        name = f"{kind} (the paper)"
         series.append(Bars(name, tuple(paper[kind] for *_, paper in parts), (None, None), (None, None)))
     names = tuple(name for name, *_ in parts)
     return (BarFigure("ablation", "Each stream, over reading", "% of reading", names, tuple(series)),)

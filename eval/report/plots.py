@@ -9,6 +9,7 @@ slanting and no legend. The same figures give the same bytes.
 import math
 import textwrap
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,9 @@ def _size(figure: Figure) -> tuple[float, float]:
     if isinstance(figure, BarFigure):
         labels, panels, _ = _panels(figure)
         rows = math.ceil(len(panels) / PANELS)
-        height = sum(0.05 + 0.11 * (1 + label.count("\n")) for label in labels)
+        # bars lie at even distances: two labels of two lines beside each other make room for all
+        lines = [1 + label.count("\n") for label in labels]
+        height = len(lines) * (0.05 + 0.11 * max((a + b) / 2 for a, b in pairwise([*lines, lines[-1]])))
         return WIDTH, title + 0.25 + rows * (height + 0.4)
     legend = _LINE * math.ceil(len(_legend(figure)) / _columns(figure)) + 0.1 if len(_legend(figure)) > 1 else 0.0
     return WIDTH, title + legend + (2.9 if isinstance(figure, RadarFigure) else 2.1)

@@ -234,7 +234,7 @@ def test_the_ablation_s_chart_is_in_percent_of_reading_beside_the_paper_s() -> N
     assert figure.groups == ("recall", "locality")
     found = {one.name: one.values for one in figure.series}
     assert found["plume"] == (100.0, 100.0)
-    assert found["memory only, the paper (Qwen3-4B)"] == (57.28, pytest.approx(76.34))
+    assert found["memory only (the paper)"] == (57.28, pytest.approx(76.34))
 
 
 def test_no_interval_is_drawn_where_none_is_written() -> None:
