@@ -26,14 +26,14 @@ def interval(found: Estimate | None) -> str:
     return f"{percent(found.mean)} [{percent(found.low)}, {percent(found.high)}]"
 
 
-def bars(name: str, found: Sequence[Estimate | None], *, whole: float = 1.0) -> Bars:
-    """A figure's series in percent of `whole`; intervals as in `interval`."""
+def bars(name: str, found: Sequence[Estimate | None]) -> Bars:
+    """A figure's series in percent; intervals as in `interval`."""
     known = [one if one and one.clusters >= FEWEST_CLUSTERS else None for one in found]
     return Bars(
         name,
-        tuple(100 * one.mean / whole if one else None for one in found),
-        tuple(100 * one.low / whole if one else None for one in known),
-        tuple(100 * one.high / whole if one else None for one in known),
+        tuple(100 * one.mean if one else None for one in found),
+        tuple(100 * one.low if one else None for one in known),
+        tuple(100 * one.high if one else None for one in known),
     )
 
 

@@ -4,6 +4,7 @@ Both normalise by the same model reading the whole history in its prompt.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from eval import published
@@ -54,7 +55,7 @@ def view_ablation(results: Results) -> View:
     header = (
         *("method", "recall", "% of reading", "affected", "% of reading", "kept", "% of reading"),
         f"the paper's % of reading, {published.MODEL}",
-        "kept",
+        "the paper's of kept",
     )
     notes = (
         *unfinished(results),
@@ -81,20 +82,25 @@ def _normalised(results: Results) -> tuple[BarFigure, ...]:
         ("recall", "all", published.NORMALISED_RECALL),
         ("locality", "kept", published.NORMALISED_LOCALITY),
     )
-    wholes = [results.estimate(READING, None, recall, which=which) for _, which, _ in parts]
-    if not all(whole and whole.mean > 0 for whole in wholes):
+    wholes = [whole for _, which, _ in parts if (whole := results.estimate(READING, None, recall, which=which))]
+    if len(wholes) < len(parts) or min(whole.mean for whole in wholes) == 0:
         return ()
     series = []
     for method in results.methods:
         own = [results.estimate(method, None, recall, which=which) for _, which, _ in parts]
-        sides = [bars("", [one], whole=whole.mean) for one, whole in zip(own, wholes, strict=True) if whole]
-        columns = [[(side.values, side.low, side.high)[part][0] for side in sides] for part in range(3)]
-        series.append(Bars(method, *(tuple(column) for column in columns)))
+        series.append(bars(method, [_over(one, whole) for one, whole in zip(own, wholes, strict=True)]))
     for kind in published.NORMALISED_RECALL:
         name = f"{kind} (the paper)"
         series.append(Bars(name, tuple(paper[kind] for *_, paper in parts), (None, None), (None, None)))
     names = tuple(name for name, *_ in parts)
     return (BarFigure("ablation", "Each stream, over reading", "% of reading", names, tuple(series)),)
+
+
+def _over(own: Estimate | None, reading: Estimate) -> Estimate | None:
+    """A score and its interval over reading's mean, as `_share`."""
+    if own is None:
+        return None
+    return replace(own, mean=own.mean / reading.mean, low=own.low / reading.mean, high=own.high / reading.mean)
 
 
 LOCALITY = Experiment("locality", "Recall on what an update leaves unchanged (D4).", EVERYTHING, plan, view_locality)
