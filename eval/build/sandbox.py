@@ -93,12 +93,24 @@ def call_f(code: str, arguments: str, limits: Limits = DEFAULT_LIMITS) -> Execut
 
 
 def literal_equal(one: str, other: str) -> bool:
-    """Whether two results are equal as Python literals of one type; as texts where they are no literals."""
+    """Whether two results are equal as Python literals, by type too, at every depth; as texts where they are none."""
     try:
         a, b = ast.literal_eval(one.strip()), ast.literal_eval(other.strip())
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return one.strip() == other.strip()
-    return type(a) is type(b) and bool(a == b)
+    return _typed(a) == _typed(b)
+
+
+def _typed(value: object) -> tuple[str, object]:
+    """A literal as something hashable in which 1, 1.0 and True differ at every depth, as Python's own == has it not."""
+    content: object = value
+    if isinstance(value, list | tuple):
+        content = tuple(_typed(one) for one in value)
+    elif isinstance(value, set):
+        content = frozenset(_typed(one) for one in value)
+    elif isinstance(value, dict):
+        content = frozenset((_typed(key), _typed(one)) for key, one in value.items())
+    return type(value).__name__, content
 
 
 @dataclass(frozen=True, slots=True)
