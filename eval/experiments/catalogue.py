@@ -7,7 +7,7 @@ from eval.experiments.efficiency import EFFICIENCY, RADAR
 from eval.experiments.experiment import Experiment
 from eval.experiments.locality import ABLATION, LOCALITY
 from eval.experiments.main_table import MAIN
-from eval.experiments.sweep import AMPLIFY, SWEEP
+from eval.experiments.sweep import AMPLIFY, SWEEP, SWEEP_SHIPPED
 from eval.experiments.topk import TOPK
 
 EXPERIMENTS: tuple[Experiment, ...] = (
@@ -18,6 +18,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     CONTINUAL,
     TOPK,
     SWEEP,
+    SWEEP_SHIPPED,
     EFFICIENCY,
     RADAR,
     AMPLIFY,

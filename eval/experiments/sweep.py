@@ -1,24 +1,37 @@
 """`sweep`: one parameter of the method at a time; `amplify`: is it the difference that matters, or its size?
 
-Parameters that are not varied have the values of `specs.REPRODUCTION`.
+Parameters that are not varied have the values of `specs.REPRODUCTION`; in `sweep-shipped`, those that come with the
+network.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 from eval import published
 from eval.experiments.cells import NOTHING, QUESTIONS, by_questions, interval, unfinished
-from eval.experiments.experiment import Experiment, Selection, each, spec
+from eval.experiments.experiment import TUNED, Experiment, Selection, each, spec
 from eval.report.view import Line, LineFigure, Table, View
 from eval.results import Results, recall, stale
 from eval.specs import Item, MethodSpec
 
-VALUES: dict[str, tuple[float, ...]] = {
+Values = Mapping[str, Sequence[float]]
+"""What is tried, by parameter."""
+VALUES: Values = {
     "beta": (0.0, 0.125, 0.25, 0.5, 0.75, 1.5, 3.0),
     "tau": (0.05, 0.2, 0.3, 0.4, 1.0),
     "lambda_max": (0.0, 0.5, 1.0, 2.0, 5.0, 10.0),
     "delta": (0.0, 0.2, 0.35, 0.4, 0.5, 0.7),
     "unit_tokens": (64, 128, 192, 256),
 }
+AROUND: Values = {
+    "beta": (0.0, 1.0),
+    "tau": (0.01, 0.2),
+    "lambda_max": (0.0, 1.0, 3.0, 30.0),
+    "evidence_units": (1, 2, 4),
+    "alone_scale": (1.0, 1.25, 2.0),
+    "alone_margin": (0.0, 0.3),
+}
+"""Neighbours of what ships with the default network; the shipped value itself is the method `plume, tuned`."""
 
 
 def plan(methods: Sequence[MethodSpec], selection: Selection) -> list[Item]:
@@ -26,24 +39,37 @@ def plan(methods: Sequence[MethodSpec], selection: Selection) -> list[Item]:
     return each(methods, selection.transitions(("mini-squad",)))
 
 
-def view_sweep(results: Results) -> View:
-    """A table and a figure per parameter; that of `specs.REPRODUCTION` is in every table."""
-    shown = [(name, _of(results, name)) for name in VALUES]
-    known = [(name, points) for name, points in shown if points]
-    return View([_table(results, *one) for one in known], [_figure(results, *one) for one in known])
+def _varied(values: Values, base: MethodSpec) -> dict[str, dict[float, MethodSpec]]:
+    """`base` with one setting changed, by parameter and value."""
+    return {
+        name: {
+            value: base.model_copy(
+                update={"name": f"{name} = {value:g}{', tuned' if base.tuned else ''}", "settings": {name: value}}
+            )
+            for value in tried
+        }
+        for name, tried in values.items()
+    }
 
 
-def _of(results: Results, name: str) -> list[tuple[float, str]]:
-    """(value, method) of the rows that vary a parameter, by value."""
-    found = []
-    for method in results.methods:
-        row = next(row for row in results.rows if row.method == method)
-        if method.startswith(f"{name} = "):
-            found.append((float(row.settings[name]), method))
-    return sorted(found)
+def _view(values: Values, base: MethodSpec, results: Results) -> View:
+    """A table and a figure per parameter that was varied."""
+    plain = next((row.settings for row in results.rows if row.method == base.name), results.rows[0].settings)
+    tables, figures = [], []
+    for name, methods in _varied(values, base).items():
+        points = [(value, one.name) for value, one in methods.items() if one.name in results.methods]
+        if not points:
+            continue
+        if base.tuned and base.name in results.methods and name in plain:
+            points.append((float(plain[name]), base.name))
+        points.sort()
+        rest = ", ".join(f"{key} {plain[key]:g}" for key in ("alpha", *values) if key in plain)
+        tables.append(_table(results, name, points, rest))
+        figures.append(_figure(results, name, points, published_too=not base.tuned))
+    return View(tables, tuple(figures))
 
 
-def _table(results: Results, name: str, points: Sequence[tuple[float, str]]) -> Table:
+def _table(results: Results, name: str, points: Sequence[tuple[float, str]], rest: str) -> Table:
     paper = published.SWEEP.get(name, {})
     rows = [
         (
@@ -55,25 +81,10 @@ def _table(results: Results, name: str, points: Sequence[tuple[float, str]]) -> 
         for value, method in points
     ]
     header = (name, "recall", "affected", "kept", "stale", f"the paper's recall, {published.MODEL}")
-    default = results.rows[0].settings
-    rest = ", ".join(f"{key} {default[key]:g}" for key in VALUES if key != name and key in default)
-    return Table(
-        f"{name}, %",
-        header,
-        tuple(rows),
-        (f"The others as by default: {_defaults(results, rest)}.", *unfinished(results)),
-    )
+    return Table(f"{name}, %", header, tuple(rows), (f"The others as by default: {rest}.", *unfinished(results)))
 
 
-def _defaults(results: Results, fallback: str) -> str:
-    """The unchanged settings, read off the rows of the method without overrides."""
-    plain = next((row.settings for row in results.rows if row.method == "plume"), None)
-    if plain is None:
-        return fallback
-    return ", ".join(f"{key} {plain[key]:g}" for key in ("alpha", *VALUES))
-
-
-def _figure(results: Results, name: str, points: Sequence[tuple[float, str]]) -> LineFigure:
+def _figure(results: Results, name: str, points: Sequence[tuple[float, str]], *, published_too: bool) -> LineFigure:
     lines = []
     for which in QUESTIONS:
         found = [(value, results.estimate(method, None, recall, which=which)) for value, method in points]
@@ -88,7 +99,7 @@ def _figure(results: Results, name: str, points: Sequence[tuple[float, str]]) ->
             )
         )
     paper = published.SWEEP.get(name)
-    if paper:
+    if paper and published_too:
         lines.append(Line(f"the paper ({published.MODEL})", tuple(paper), tuple(paper.values()), published=True))
     return LineFigure(f"sweep-{name}", f"Recall by {name}", name, "ROUGE-L recall, %", tuple(lines))
 
@@ -135,12 +146,16 @@ PAIRS = (
 SWEEP = Experiment(
     "sweep",
     "β, τ, λ_max, δ and the unit size, one at a time.",
-    (
-        spec("plume"),
-        *(spec("plume", f"{name} = {value:g}", **{name: value}) for name, values in VALUES.items() for value in values),
-    ),
+    (spec("plume"), *(one for methods in _varied(VALUES, spec("plume")).values() for one in methods.values())),
     plan,
-    view_sweep,
+    partial(_view, VALUES, spec("plume")),
+)
+SWEEP_SHIPPED = Experiment(
+    "sweep-shipped",
+    "The settings that come with the network, one at a time.",
+    (TUNED, *(one for methods in _varied(AROUND, TUNED).values() for one in methods.values())),
+    plan,
+    partial(_view, AROUND, TUNED),
 )
 AMPLIFY = Experiment(
     "amplify",

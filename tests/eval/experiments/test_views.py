@@ -13,7 +13,7 @@ from eval.experiments.efficiency import view_efficiency, view_radar
 from eval.experiments.experiment import Experiment, Selection, spec
 from eval.experiments.locality import view_ablation, view_locality
 from eval.experiments.main_table import MAIN
-from eval.experiments.sweep import PAIRS, SWEEP, VALUES, view_sweep
+from eval.experiments.sweep import AROUND, PAIRS, SWEEP, SWEEP_SHIPPED, VALUES
 from eval.experiments.topk import TOPK, within
 from eval.report.plots import save_figures
 from eval.report.view import BarFigure
@@ -175,11 +175,26 @@ def test_a_sweep_has_a_table_per_parameter_in_the_order_of_its_values() -> None:
     rows = [row("plume", "r1", "Zug")]
     for value in (3.0, 0.125):
         rows.append(row(f"beta = {value:g}", "r1", "Zug", settings={**SETTINGS, "beta": value}, kind="plume"))
-    table = view_sweep(Results(rows)).tables[0]
+    table = SWEEP.view(Results(rows)).tables[0]
     assert [line[0] for line in table.rows] == ["0.125", "3"]
     assert [line[-1] for line in table.rows] == ["71.94", "70.62"]
     assert "alpha 1" in table.notes[0]
     assert len(SWEEP.methods) == 1 + sum(len(values) for values in VALUES.values())
+
+
+def test_the_sweep_around_the_shipped_settings_has_these_in_every_table() -> None:
+    shipped = {**SETTINGS, "lambda_max": 10.0, "tau": 0.05}
+    other = {**shipped, "lambda_max": 30.0}
+    rows = [
+        row("lambda_max = 30, tuned", "r1", "Bern", settings=other, kind="plume"),
+        row("plume, tuned", "r1", "Zug", settings=shipped, kind="plume"),
+    ]
+    tables = SWEEP_SHIPPED.view(Results(rows)).tables
+    assert [(table.title, [line[0] for line in table.rows]) for table in tables] == [("lambda_max, %", ["10", "30"])]
+    assert tables[0].rows[0][1].startswith("100.0")
+    assert "tau 0.05" in tables[0].notes[0]
+    assert all(one.tuned for one in SWEEP_SHIPPED.methods)
+    assert len(SWEEP_SHIPPED.methods) == 1 + sum(len(values) for values in AROUND.values())
 
 
 def test_efficiency_counts_fresh_single_questions_and_drops_the_first_for_the_steady_state() -> None:
