@@ -10,19 +10,30 @@ from dataclasses import dataclass
 
 from eval.build.quantities import Term, terms
 from eval.build.words import listed
+from plume_memory.evidence.terms import FUNCTION_WORDS
 
 _SMALL = 100
 """A bare number below this stands for too many things: it counts only beside the word it stood beside before."""
 _VERDICTS = frozenset({"yes", "no", "true", "false", "none"})
 _LINKS = frozenset(listed("of in at on to and or by for from with as is was were are per"))
 _SENTENCE_END = re.compile(r"[.!?;:](?=\s|$)")
-_OPENERS = frozenset(
-    listed("then when while after before and but so later now since because if where today there that")
+_OPENERS = FUNCTION_WORDS | frozenset(
+    listed(
+        "then while after before but so later now since because if today there under over without within during "
+        "until through between against behind beyond beside despite like only even also still yet once soon again "
+        "both either neither nor all some most no not yesterday tomorrow although though unless"
+    )
 )
 """A capital that begins a sentence, not a name."""
 _TITLES = frozenset(
-    listed("mr mrs ms miss dr prof professor sir lady captain doctor mayor king queen sister brother saint")
+    listed(
+        "mr mrs ms miss dr prof professor sir lady lord captain doctor mayor king queen prince princess duke sister "
+        "brother father mother uncle aunt saint commander chief director president general colonel major sergeant "
+        "lieutenant admiral judge justice senator governor minister secretary chancellor ambassador bishop pope "
+        "coach inspector detective officer chairman nurse architect engineer"
+    )
 )
+_ARTICLES = frozenset(listed("a an the this that these those another each every"))
 _PLACES = frozenset(
     listed(
         "new old north south east west upper lower great little saint st san santa los las el la lake "
@@ -67,9 +78,9 @@ def residues(old_answers: Sequence[str], new_answers: Sequence[str], context_old
     for alias in _initials(old_answers, new_answers):
         found.update((match[0], None) for match in re.finditer(rf"\b{re.escape(alias)}\b", update))
     for head, tail in _short_names(old_answers, new_answers):
-        found.update(
-            (tail, None) for match in re.finditer(_alone(tail), update) if _of_nobody_else(match, head, update)
-        )
+        shortened = re.search(rf"(?<!{re.escape(head)} ){_alone(tail)}", context_old) is not None
+        places = [match for match in re.finditer(_alone(tail), update) if _of_nobody_else(match, head, update)]
+        found.update((tail, None) for match in places if shortened or not _of_a_kind(match, head, update))
     return list(found)
 
 
@@ -154,7 +165,7 @@ def _short_names(old_answers: Sequence[str], new_answers: Sequence[str]) -> list
     found = []
     for answer in old_answers:
         names = _NAME.findall(answer)
-        whole = 2 <= len(names) <= 3 and len(answer.split()) == len(names)
+        whole = 2 <= len(names) <= 3 and len(answer.split()) == len(names) and "," not in answer
         if whole and names[-1] not in kept and names[0].casefold() not in _PLACES:
             found.append((" ".join(names[:-1]), names[-1]))
     return found
@@ -171,3 +182,15 @@ def _of_nobody_else(match: re.Match[str], head: str, update: str) -> bool:
     if len(word) == 1:
         return word == head[0]
     return word.casefold() in _OPENERS | _TITLES or head.endswith(word)
+
+
+def _of_a_kind(match: re.Match[str], head: str, update: str) -> bool:
+    """Whether a last word is said of a kind of thing, not of one person: `the University`, `Foreign Service Medal`."""
+    before = re.findall(r"\w+", update[: match.start()])
+    own = head.split()
+    while own and before and before[-1] == own[-1]:
+        own, before = own[:-1], before[:-1]
+    if not before:
+        return False
+    partly = len(own) < len(head.split())
+    return before[-1].casefold() in _ARTICLES or (partly and bool(own) and before[-1][0].isupper())

@@ -6,13 +6,14 @@ network.
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from eval import published
 from eval.experiments.cells import NOTHING, QUESTIONS, by_questions, interval, unfinished
 from eval.experiments.experiment import TUNED, Experiment, Selection, each, spec
 from eval.report.view import Line, LineFigure, Table, View
 from eval.results import Results, recall, stale
-from eval.specs import Item, MethodSpec
+from eval.specs import REPRODUCTION, Item, MethodSpec
 
 Values = Mapping[str, Sequence[float]]
 """What is tried, by parameter."""
@@ -53,38 +54,46 @@ def _varied(values: Values, base: MethodSpec) -> dict[str, dict[float, MethodSpe
 
 
 def _view(values: Values, base: MethodSpec, results: Results) -> View:
-    """A table and a figure per parameter that was varied."""
-    plain = next((row.settings for row in results.rows if row.method == base.name), results.rows[0].settings)
+    """A table and a figure per parameter that was varied; the paper's figures where its settings are the others."""
+    known: Mapping[str, Any] = {} if base.tuned else REPRODUCTION.canonical()
+    known = next((row.settings for row in results.rows if row.method == base.name), known)
+    known = {key: known[key] for key in ("alpha", *values) if known.get(key) is not None}
     tables, figures = [], []
     for name, methods in _varied(values, base).items():
         points = [(value, one.name) for value, one in methods.items() if one.name in results.methods]
         if not points:
             continue
-        if base.tuned and base.name in results.methods and name in plain:
-            points.append((float(plain[name]), base.name))
+        if base.tuned and base.name in results.methods and name in known:
+            points.append((float(known[name]), base.name))
         points.sort()
-        rest = ", ".join(f"{key} {plain[key]:g}" for key in ("alpha", *values) if key in plain)
-        tables.append(_table(results, name, points, rest))
-        figures.append(_figure(results, name, points, published_too=not base.tuned))
+        paper = {} if base.tuned else published.SWEEP.get(name, {})
+        others = ", ".join(f"{key} {value:g}" for key, value in known.items() if key != name)
+        tables.append(_table(results, name, points, paper, others))
+        figures.append(_figure(results, name, points, paper))
     return View(tables, tuple(figures))
 
 
-def _table(results: Results, name: str, points: Sequence[tuple[float, str]], rest: str) -> Table:
-    paper = published.SWEEP.get(name, {})
+def _table(
+    results: Results, name: str, points: Sequence[tuple[float, str]], paper: Mapping[float, float], others: str
+) -> Table:
     rows = [
         (
             f"{value:g}",
             *(interval(results.estimate(method, None, recall, which=which)) for which in QUESTIONS),
             interval(results.estimate(method, None, stale)),
-            f"{paper[value]:.2f}" if value in paper else NOTHING,
+            *((f"{paper[value]:.2f}" if value in paper else NOTHING,) if paper else ()),
         )
         for value, method in points
     ]
-    header = (name, "recall", "affected", "kept", "stale", f"the paper's recall, {published.MODEL}")
-    return Table(f"{name}, %", header, tuple(rows), (f"The others as by default: {rest}.", *unfinished(results)))
+    beside = (f"the paper's recall, {published.MODEL}",) if paper else ()
+    note = (f"The others as by default: {others}.",) if others else ()
+    header = (name, "recall", "affected", "kept", "stale", *beside)
+    return Table(f"{name}, %", header, tuple(rows), (*note, *unfinished(results)))
 
 
-def _figure(results: Results, name: str, points: Sequence[tuple[float, str]], *, published_too: bool) -> LineFigure:
+def _figure(
+    results: Results, name: str, points: Sequence[tuple[float, str]], paper: Mapping[float, float]
+) -> LineFigure:
     lines = []
     for which in QUESTIONS:
         found = [(value, results.estimate(method, None, recall, which=which)) for value, method in points]
@@ -98,8 +107,7 @@ def _figure(results: Results, name: str, points: Sequence[tuple[float, str]], *,
                 tuple(100 * one.high for _, one in known),
             )
         )
-    paper = published.SWEEP.get(name)
-    if paper and published_too:
+    if paper:
         lines.append(Line(f"the paper ({published.MODEL})", tuple(paper), tuple(paper.values()), published=True))
     return LineFigure(f"sweep-{name}", f"Recall by {name}", name, "ROUGE-L recall, %", tuple(lines))
 

@@ -154,3 +154,37 @@ def test_any_text_has_terms_inside_it(text: str) -> None:
 @given(st.integers(min_value=0, max_value=999_999))
 def test_separators_never_matter(number: int) -> None:
     assert same_value(f"{number}", f"{number:,}")
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        "With Renquist gone, the crew grew.",
+        "Under Renquist the crew grew.",
+        "It stayed. By Renquist's order it went.",
+        "Only Renquist stayed.",
+        "Director Renquist resigned.",
+        "Chief engineer Mara Oll left; Commander Renquist resigned.",
+    ],
+)
+def test_a_word_that_only_begins_a_sentence_or_a_title_is_no_first_name(update: str) -> None:
+    assert residues(["Tislava Renquist"], ["Mara Oll"], "Tislava Renquist led it.", update) == ["Renquist"]
+
+
+def test_what_the_old_text_shortens_counts_behind_an_article_too() -> None:
+    old = "The Denver Broncos played. The Broncos won."
+    assert residues(["Denver Broncos"], ["Carolina Panthers"], old, "It rained. The Broncos lost.") == ["Broncos"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "update"),
+    [
+        ("Stanford University", "MIT", "She was at the University of Bergen."),
+        ("Houston, Texas", "Tampa, Florida", "Another opened in Dallas, Texas."),
+        ("Distinguished Service Medal", "Silver Star", "He kept an Exceptional Service Medal."),
+        ("Prime Minister", "Chancellor", "She spoke with the Minister of Finance."),
+        ("Prime Minister", "Chancellor", "She spoke with a Minister."),
+    ],
+)
+def test_the_last_word_of_a_kind_of_thing_is_not_that_thing(old: str, new: str, update: str) -> None:
+    assert residues([old], [new], f"It was {old}.", update) == []

@@ -19,6 +19,7 @@ from eval.report.plots import save_figures
 from eval.report.view import BarFigure
 from eval.results import Results, judged, recall, stale
 from eval.rows import Answered, ItemRow
+from plume_memory.config import MethodSettings
 
 SETTINGS = {"alpha": 1.0, "beta": 0.75, "tau": 0.3, "lambda_max": 1.0, "delta": 0.4, "unit_tokens": 192}
 
@@ -195,6 +196,35 @@ def test_the_sweep_around_the_shipped_settings_has_these_in_every_table() -> Non
     assert "tau 0.05" in tables[0].notes[0]
     assert all(one.tuned for one in SWEEP_SHIPPED.methods)
     assert len(SWEEP_SHIPPED.methods) == 1 + sum(len(values) for values in AROUND.values())
+
+
+def test_a_sweep_of_a_network_without_some_settings_leaves_these_out() -> None:
+    plain = {**MethodSettings().canonical(), "alone_margin": None}
+    rows = [row("plume, tuned", "r1", "Zug", settings=plain, kind="plume")]
+    for name in ("beta = 1, tuned", "alone_margin = 0.3, tuned"):
+        rows.append(row(name, "r1", "Zug", settings=plain, kind="plume"))
+    tables = SWEEP_SHIPPED.view(Results(rows)).tables
+    assert [[line[0] for line in table.rows] for table in tables] == [["0.75", "1"], ["0.3"]]
+    assert "alone_margin" not in tables[0].notes[0]
+
+
+def test_a_sweep_names_as_defaults_only_what_is_known_to_be_one() -> None:
+    rows = [
+        row("beta = 3", "r1", "Zug", settings={**SETTINGS, "beta": 3.0}, kind="plume"),
+        row("tau = 1", "r1", "Zug", settings={**SETTINGS, "tau": 1.0}, kind="plume"),
+    ]
+    for table in SWEEP.view(Results(rows)).tables:
+        assert not any("beta 3" in note or "tau 1" in note for note in table.notes)
+    tables = SWEEP.view(Results([row("plume", "r1", "Zug"), *rows])).tables
+    assert [("beta" in table.notes[0], "tau" in table.notes[0]) for table in tables] == [(False, True), (True, False)]
+
+
+def test_only_a_sweep_from_the_papers_settings_stands_beside_the_papers_figures() -> None:
+    tuned_too = {**SETTINGS, "tau": 0.2}
+    of_paper = SWEEP.view(Results([row("tau = 0.2", "r1", "Zug", settings=tuned_too, kind="plume")]))
+    of_shipped = SWEEP_SHIPPED.view(Results([row("tau = 0.2, tuned", "r1", "Zug", settings=tuned_too, kind="plume")]))
+    assert "80.10" in of_paper.tables[0].rows[0]
+    assert "80.10" not in of_shipped.tables[0].rows[0]
 
 
 def test_efficiency_counts_fresh_single_questions_and_drops_the_first_for_the_steady_state() -> None:
