@@ -25,7 +25,7 @@ from eval.datasets.muse import MINI
 from eval.experiments.catalogue import EXPERIMENTS
 from eval.experiments.experiment import Experiment, Selection
 from eval.manifest import Manifest
-from eval.metrics.verdicts import Verdicts
+from eval.metrics.verdicts import Verdicts, read_decisions
 from eval.report.markdown import to_markdown
 from eval.report.view import View
 from eval.results import Results
@@ -187,7 +187,9 @@ def show(
         raise InvalidInput(f"{out} holds no row of {experiment.name} with these choices yet.")
     verdicts = Verdicts.read(out, judge)
     if judge is not None and verdicts is None:
-        raise InvalidInput(f"{out} holds no verdicts of {judge!r}; see `python -m eval judge`.")
+        known = ", ".join(sorted({one.judge for one in read_decisions(out)}))
+        said = f"it was judged by: {known}" if known else "nobody judged it yet, see `python -m eval judge`"
+        raise InvalidInput(f"{out} holds no verdicts of {judge!r}; {said}.")
     view = experiment.view(Results(rows, verdicts))
     command = shlex.join(["python", "-m", "eval", *sys.argv[1:]])
     left = len(keys) - len(rows)

@@ -79,8 +79,9 @@ def residues(old_answers: Sequence[str], new_answers: Sequence[str], context_old
         found.update((match[0], None) for match in re.finditer(rf"\b{re.escape(alias)}\b", update))
     for head, tail in _short_names(old_answers, new_answers):
         shortened = re.search(rf"(?<!{re.escape(head)} ){_alone(tail)}", context_old) is not None
-        places = [match for match in re.finditer(_alone(tail), update) if _of_nobody_else(match, head, update)]
-        found.update((tail, None) for match in places if shortened or not _of_a_kind(match, head, update))
+        for match in re.finditer(_alone(tail), update):
+            if _of_nobody_else(match, head, update) and (shortened or not _of_a_kind(match, head, update)):
+                found[tail] = None
     return list(found)
 
 

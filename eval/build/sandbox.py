@@ -96,7 +96,7 @@ def literal_equal(one: str, other: str) -> bool:
     """Whether two results are equal as Python literals, by type too, at every depth; as texts where they are none."""
     try:
         a, b = ast.literal_eval(one.strip()), ast.literal_eval(other.strip())
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return one.strip() == other.strip()
     return _typed(a) == _typed(b)
 

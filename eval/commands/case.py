@@ -45,7 +45,17 @@ def case(
     view = experiment.view(found)
     out.mkdir(parents=True, exist_ok=True)
     facts = Manifest.of(settings).facts
-    command = shlex.join(["python", "-m", "eval", "case", question, "--dataset", dataset, "--method", method])
+    options = {
+        "--dataset": dataset,
+        "--method": method,
+        "--model": model,
+        "--hypernetwork": hypernetwork,
+        "--device": device,
+        "--max-new-tokens": str(max_new_tokens),
+        "--out": str(out),
+    }
+    given = [part for option, value in options.items() if value is not None for part in (option, value)]
+    command = shlex.join(["python", "-m", "eval", "case", question, *given])
     page = to_markdown("case", f"`{question}`, {method}", view, command=command, facts=facts)
     (out / "README.md").write_text(page, encoding="utf-8")
     raw = {

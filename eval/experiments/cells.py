@@ -57,7 +57,7 @@ def by_dataset(
     counted = _counts(results)
     said = ("95 % bootstrap intervals over records in brackets; the average is the macro average over datasets.",)
     header = ("method", *(f"{name} ({counted[name]})" for name in results.datasets), "average")
-    return Table(title, header, tuple(rows), (*said, *notes))
+    return Table(title, header, tuple(rows), (*said, *notes, *unfinished(results)))
 
 
 def verdicts_given(results: Results) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from eval import published
-from eval.experiments.cells import by_dataset, unfinished, verdicts_given
+from eval.experiments.cells import by_dataset, verdicts_given
 from eval.experiments.experiment import EVERYTHING, Experiment, Selection, each
 from eval.experiments.main_table import recalls
 from eval.report.view import Table, View
@@ -18,7 +18,7 @@ def plan(methods: Sequence[MethodSpec], selection: Selection) -> list[Item]:
 
 def view(results: Results) -> View:
     """Recall and exact match; judge where there is one."""
-    tables = [by_dataset(results, recall, "ROUGE-L recall, %", notes=unfinished(results))]
+    tables = [by_dataset(results, recall, "ROUGE-L recall, %")]
     if results.has_judge:
         tables.append(by_dataset(results, judged, "LLM as a judge, %", notes=verdicts_given(results)))
     tables.append(by_dataset(results, exact_match, "Exact match, %"))

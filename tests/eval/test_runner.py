@@ -18,6 +18,7 @@ from eval.methods.anyedit import AnyEdit, AnyEditSettings
 from eval.methods.parametric import Plume
 from eval.methods.prompted import Prompted
 from eval.methods.protocol import Prepared
+from eval.metrics.verdicts import Decision
 from eval.records import MuseRecord, MuseTransition, of_record, read_records
 from eval.rows import ItemRow, RowFolder
 from eval.runner import Shard, missing
@@ -160,7 +161,13 @@ def test_a_judge_that_never_judged_is_refused(
 ) -> None:
     call = ["main", *arguments, *METHODS, "--out", str(whole_run), "--show-only", "--judge", "nobody"]
     assert main(call) == 2
-    assert "no verdicts of 'nobody'" in " ".join(capsys.readouterr().err.split())
+    assert "no verdicts of 'nobody'; nobody judged it yet" in " ".join(capsys.readouterr().err.split())
+    decision = Decision(
+        key="k", judge="m at u", prompts="p", criterion="agreement", yes=True, rationale="", question=""
+    )
+    (whole_run / "judge.jsonl").write_text(decision.model_dump_json() + "\n", encoding="utf-8")
+    assert main([*call[:-1], "m"]) == 2
+    assert "no verdicts of 'm'; it was judged by: m at u" in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.parametrize("text", ["0/2", "3/2", "1", "a/b", "1/0", "-1/2"])

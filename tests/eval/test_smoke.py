@@ -74,6 +74,18 @@ def test_a_smoke_run_that_takes_too_long_fails(
     assert ("LATE: 0 were given" in capsys.readouterr().out) == bool(code)
 
 
+def test_a_smoke_run_whose_figures_are_stored_is_held_to_its_seconds_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored = Baseline.read()
+    monkeypatch.setattr("eval.commands.smoke.run_here", lambda *_, **__: None)
+    monkeypatch.setattr("eval.commands.smoke.measure", lambda _: stored)
+    monkeypatch.setattr("eval.commands.smoke.STORED", tmp_path / "figures.json")
+    assert main(["smoke", "--out", str(tmp_path / "run"), "--write", "--within", "0"]) == 1
+    assert "LATE: 0 were given" in capsys.readouterr().out
+    assert (tmp_path / "figures.json").read_text(encoding="utf-8") == stored.model_dump_json(indent=2) + "\n"
+
+
 @pytest.mark.model
 @pytest.mark.timeout(1200)  # it shares two cores with the other tests
 def test_the_benchmark_has_not_become_worse_on_smollm2(tmp_path: Path) -> None:

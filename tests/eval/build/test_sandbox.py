@@ -112,6 +112,7 @@ def test_neither_environment_nor_working_directory_is_ours(monkeypatch: pytest.M
         ("'ab'", "'AB'", False),
         ("nan", "nan", True),
         ("Counter()", "Counter({})", False),
+        ("{[1]}", "{[1]}", True),
     ],
 )
 def test_results_are_compared_as_literals(one: str, other: str, equal: bool) -> None:

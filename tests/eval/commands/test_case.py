@@ -1,6 +1,7 @@
 """One question explained on a tiny model."""
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,10 @@ def test_a_case_shows_the_evidence_and_both_streams(
     assert 1 <= len(raw["trace"]) <= 5
     assert all(len(token["global_top"]) == len(token["evidence_top"]) == 5 for token in raw["trace"])
     assert (tmp_path / "case" / "case.svg").is_file()
+    command = shlex.split(next(line for line in page.splitlines() if line.startswith("python -m eval")))
+    (tmp_path / "case" / "README.md").unlink()
+    assert main(command[3:]) == 0
+    assert (tmp_path / "case" / "README.md").read_text(encoding="utf-8") == page
 
 
 def test_an_unknown_question_says_what_ids_look_like(

@@ -89,6 +89,14 @@ def test_another_server_under_the_same_name_is_another_judge(run: Path, monkeypa
         assert "2 calls now" in _call(judge, "--out", str(run), "--judge-model", "m", *where)
 
 
+def test_a_judge_s_name_holds_no_password(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    yes = json.dumps({"decision": "yes", "rationale": "Same."})
+    monkeypatch.setattr(eval.commands.judge, "open_judge", lambda *_: FakeListChatModel(responses=[yes]))
+    said = _call(judge, "--out", str(run), "--judge-model", "m", "--judge-url", "http://me:secret@a:1/v1?key=secret")
+    assert "judged by m at http://a:1/v1," in " ".join(said.split())
+    assert "secret" not in (run / "judge.jsonl").read_text(encoding="utf-8")
+
+
 def test_judge_needs_a_run_with_rows(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="not a run folder"):
         _call(judge, "--out", str(tmp_path), "--judge-model", "m")
