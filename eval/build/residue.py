@@ -114,14 +114,21 @@ def _is_small(value: Sequence[Term]) -> bool:
 
 
 def _beside(place: _Place, text: Sequence[Term], spelled: str) -> str:
-    """What a number counts: its unit's dimension, the word behind it, or the one before it, in the same sentence."""
+    """What a number counts: its unit's dimension, the word behind it (`14 of the cooks`), or the one before it.
+
+    In the same sentence; empty where there is neither.
+    """
     unit = text[place.last - 1].unit
     if unit is not None:
         return unit.dimension
-    if place.last < len(text) and not _parted(text[place.last - 1], text[place.last], spelled):
-        word = text[place.last].word
-        if word and word not in _LINKS:
+    at = place.last
+    while at < len(text) and not _parted(text[at - 1], text[at], spelled):
+        word = text[at].word
+        if word and word not in _LINKS | _ARTICLES:
             return word
+        if text[place.last].word != "of":
+            break
+        at += 1
     at = place.first
     while at > 0 and not _parted(text[at - 1], text[at], spelled):
         at -= 1

@@ -84,6 +84,9 @@ def test_a_small_number_counts_only_before_what_it_counted() -> None:
 
     assert residues(["14"], ["16"], old, "The crew is 16 people, with 14 boats.") == []
     assert residues(["14"], ["16"], old, "The crew is fourteen people.") == ["fourteen"]
+    aboard = "There were 14 of the cooks aboard."
+    assert residues(["14"], ["16"], aboard, "There were 14 of the boats ashore.") == []
+    assert residues(["14"], ["16"], aboard, "There were 14 cooks aboard.") == ["14"]
 
 
 @pytest.mark.parametrize(
