@@ -37,10 +37,18 @@ def bars(name: str, found: Sequence[Estimate | None]) -> Bars:
     )
 
 
+def labelled(results: Results, method: str) -> str:
+    """A method's name in a figure; with its number of records where others were run on more."""
+    if results.complete(method):
+        return method
+    done, total = _records(results, method)
+    return f"{method} ({done} of {total})"
+
+
 def by_questions(results: Results, name: str, title: str) -> BarFigure:
     """Recall of every method over all, changed and kept questions."""
     series = [
-        bars(method, [results.estimate(method, None, recall, which=which) for which in QUESTIONS])
+        bars(labelled(results, method), [results.estimate(method, None, recall, which=which) for which in QUESTIONS])
         for method in results.methods
     ]
     return BarFigure(name, title, "ROUGE-L recall, %", QUESTIONS, tuple(series))
@@ -88,13 +96,18 @@ def unfinished(results: Results) -> tuple[str, ...]:
     lacking = [method for method in results.methods if not results.complete(method)]
     if not lacking:
         return refused(results)
-    total = len({place(row) for row in results.rows})
-    done = {m: {place(row) for row in results.rows if row.method == m and not row.error} for m in lacking}
-    parts = [f"{m} {len(done[m])} of {total}" for m in lacking]
+    counts = {method: _records(results, method) for method in lacking}
+    parts = [f"{method} {done} of {total}" for method, (done, total) in counts.items()]
     return (
         f"Run on fewer records than the others, so not to be compared with them yet: {', '.join(parts)}.",
         *refused(results),
     )
+
+
+def _records(results: Results, method: str) -> tuple[int, int]:
+    """How many records a method has answered, and how many any has."""
+    done = {place(row) for row in results.rows if row.method == method and not row.error}
+    return len(done), len({place(row) for row in results.rows})
 
 
 def refused(results: Results) -> tuple[str, ...]:

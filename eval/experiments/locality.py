@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from eval import published
-from eval.experiments.cells import NOTHING, bars, interval, percent, unfinished
+from eval.experiments.cells import NOTHING, bars, interval, labelled, percent, unfinished
 from eval.experiments.experiment import ABLATIONS, EVERYTHING, TUNED, TUNED_ABLATIONS, Experiment, Selection, each, spec
 from eval.metrics.confidence import Estimate
 from eval.report.view import BarFigure, Bars, Table, View
@@ -37,7 +37,8 @@ def view_locality(results: Results) -> View:
         "Locality: mean ROUGE-L recall over kept questions, × 100. The paper: 50 SQuAD contexts, 704 kept.",
     )
     found = [results.estimate(method, None, recall, which="kept") for method in results.methods]
-    figure = BarFigure("locality", "Locality", "ROUGE-L recall, %", tuple(results.methods), (bars("recall", found),))
+    names = tuple(labelled(results, method) for method in results.methods)
+    figure = BarFigure("locality", "Locality", "ROUGE-L recall, %", names, (bars("recall", found),))
     return View([Table("Locality", header, tuple(rows), notes)], (figure,))
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from eval import published
-from eval.experiments.cells import bars, by_dataset, interval, macro, unfinished, verdicts_given
+from eval.experiments.cells import bars, by_dataset, interval, labelled, macro, unfinished, verdicts_given
 from eval.experiments.experiment import EVERYTHING, MINI, TUNED, Experiment, Selection, each
 from eval.metrics.confidence import RESAMPLES
 from eval.report.view import BarFigure, Table, View
@@ -94,7 +94,8 @@ def _published(name: str, pairs: Sequence[tuple[float, float]]) -> tuple[str, ..
 def recalls(results: Results, name: str, title: str) -> BarFigure:
     """Recall of every method on every dataset."""
     series = [
-        bars(method, [results.estimate(method, one, recall) for one in results.datasets]) for method in results.methods
+        bars(labelled(results, method), [results.estimate(method, one, recall) for one in results.datasets])
+        for method in results.methods
     ]
     return BarFigure(name, title, "ROUGE-L recall, %", tuple(results.datasets), tuple(series))
 

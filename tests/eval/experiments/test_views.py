@@ -12,9 +12,9 @@ from eval.experiments.crosstask import CROSSTASK
 from eval.experiments.diagnosis import DIAGNOSIS, SUSPECTS
 from eval.experiments.efficiency import view_efficiency, view_radar
 from eval.experiments.experiment import Experiment, Selection, spec
-from eval.experiments.locality import view_ablation, view_locality
+from eval.experiments.locality import LOCALITY, view_ablation, view_locality
 from eval.experiments.main_table import MAIN
-from eval.experiments.sweep import AROUND, PAIRS, SWEEP, SWEEP_SHIPPED, VALUES
+from eval.experiments.sweep import AMPLIFY, AROUND, PAIRS, SWEEP, SWEEP_SHIPPED, VALUES
 from eval.experiments.topk import TOPK, within
 from eval.report.plots import save_figures
 from eval.report.view import BarFigure
@@ -114,6 +114,15 @@ def test_every_table_says_which_methods_were_run_on_fewer_records() -> None:
     for table in [*MAIN.view(Results(ROWS[:-1])).tables, *CROSSTASK.view(Results(ROWS[:-1])).tables]:
         if table.title.startswith(("ROUGE-L", "Questions", "Every overlap", "Exact match")):
             assert any("plume 1 of 2" in note for note in table.notes), table.title
+
+
+@pytest.mark.parametrize("experiment", [MAIN, LOCALITY, CROSSTASK, AMPLIFY])
+def test_every_figure_says_which_methods_were_run_on_fewer_records(experiment: Experiment) -> None:
+    figure = experiment.view(Results(ROWS[:-1])).figures[0]
+    assert isinstance(figure, BarFigure)
+    names = [*figure.groups, *(one.name for one in figure.series)]
+    assert "plume (1 of 2)" in names
+    assert "d2l" in names
 
 
 def test_a_method_without_all_records_has_no_average() -> None:
