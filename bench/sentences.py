@@ -1,6 +1,7 @@
 """Which sentence of an update holds the answer, by rankers that need no training, and what evidence of so many gives.
 
-    python bench/sentences.py [--dataset mini-squad] [--records 36] [--only hits|evidence|answers] [--steps 10 (chains)]
+    python bench/sentences.py [--dataset mini-squad] [--records 36] [--only hits|evidence|answers]
+        [--router "sentences, 1"] [--steps 10 (chains)]
 
 Candidates are the sentences of C_update; a hit says the current answer. `question` is log p(question | sentence) per
 token (UPR, model/likelihood.py), `asked to` the same behind an instruction to write a question, `answer` is
@@ -118,10 +119,10 @@ ROUTERS = {
 }
 
 
-def evidence(engine: Engine, transitions: Sequence[MuseTransition]) -> None:
+def evidence(engine: Engine, transitions: Sequence[MuseTransition], routers: Sequence[str]) -> None:
     """Print what each router's evidence holds."""
-    for name, settings in ROUTERS.items():
-        routing = engine.composed_with(settings)
+    for name in routers:
+        routing = engine.composed_with(ROUTERS[name])
         current: list[float] = []
         stale: list[float] = []
         words: list[float] = []
@@ -175,6 +176,7 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=36)
     parser.add_argument("--hypernetwork", default="shipped")
     parser.add_argument("--only", choices=("hits", "evidence", "answers"))
+    parser.add_argument("--router", action="append", choices=tuple(ROUTERS), help="of `evidence`; all when not given")
     parser.add_argument("--steps", type=int, nargs="*", default=CONTINUAL_STEPS, help="of chains")
     given = parser.parse_args()
     engine = Engine.load("smollm2-135m", hypernetwork=given.hypernetwork)
@@ -182,7 +184,7 @@ def main() -> None:
     if given.only in (None, "hits"):
         hits(engine.base, transitions)
     if given.only in (None, "evidence"):
-        evidence(engine, transitions)
+        evidence(engine, transitions, given.router or tuple(ROUTERS))
     if given.only in (None, "answers"):
         answers(engine, transitions)
 
