@@ -17,7 +17,7 @@ from eval.experiments.main_table import MAIN
 from eval.experiments.sweep import AMPLIFY, AROUND, PAIRS, SWEEP, SWEEP_SHIPPED, VALUES
 from eval.experiments.topk import TOPK, within
 from eval.report.plots import save_figures
-from eval.report.view import BarFigure
+from eval.report.view import BarFigure, RadarFigure
 from eval.results import Results, judged, recall, stale
 from eval.rows import Answered, ItemRow
 from plume_memory.config import MethodSettings
@@ -255,6 +255,22 @@ def test_the_radar_divides_by_the_best_of_the_compared() -> None:
     assert line["plume"][0] == "1.00"
     assert line["cd"][0] == "0.50"
     assert line["cd"][2] == "0.25", "four times slower to update"
+
+
+@pytest.mark.parametrize(("made_on", "shares"), [("m, cpu, float32", None), ("m, cuda:0, float32", ["1.00", "0.25"])])
+def test_the_radar_compares_memory_on_a_gpu_alone(made_on: str, shares: list[str] | None) -> None:
+    """A CPU's resident set does not grow while what was freed lasts: it would make the last to run the best."""
+    rows = [
+        row("plume", "r1", "Zug", fresh=True, batch=1, update_peak_bytes=2**20, made_on=made_on),
+        row("cd", "r1", "Bern", fresh=True, batch=1, update_peak_bytes=2**22, made_on=made_on),
+    ]
+    view = view_radar(Results(rows))
+    table, figure = view.tables[0], view.figures[0]
+    assert isinstance(figure, RadarFigure)
+    assert ("update memory" in table.header) == ("update memory" in figure.axes) == (shares is not None)
+    assert any("resident set" in note for note in table.notes) == (shares is None)
+    if shares is not None:
+        assert [line[-1] for line in table.rows] == shares
 
 
 def test_every_experiment_names_distinct_methods_and_plans_them() -> None:
