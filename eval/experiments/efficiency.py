@@ -74,7 +74,8 @@ def _seconds(results: Results) -> tuple[BarFigure, ...]:
         )
         for method, rows in timed.items()
     )
-    return (BarFigure("efficiency", "Seconds, one question at a time", "seconds", ("update", "answer"), series),)
+    title = "Seconds, one question at a time"
+    return (BarFigure("efficiency", title, "seconds", ("update", "answer"), series, one_scale=False),)
 
 
 def view_radar(results: Results) -> View:

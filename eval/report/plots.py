@@ -196,14 +196,15 @@ def _bars(figure: BarFigure, canvas: Any) -> None:
     labels, panels, said = _panels(figure)
     beside = min(PANELS, len(panels))
     rows = math.ceil(len(panels) / beside)
-    grid = canvas.subplots(rows, beside, sharex=True, sharey=True, squeeze=False)
+    grid = canvas.subplots(rows, beside, sharex=figure.one_scale, sharey=True, squeeze=False)
     for number, axes in enumerate(grid.flat):
         if number >= len(panels):
             axes.set_visible(False)
             continue
         _panel(panels[number], axes, textwrap_at=14 if beside > 1 else 40)
         # the panel above an empty place is the last of its column
-        axes.tick_params(labelbottom=number + beside >= len(panels), bottom=number + beside >= len(panels))
+        labelled = not figure.one_scale or number + beside >= len(panels)
+        axes.tick_params(labelbottom=labelled, bottom=labelled)
     places = range(len(labels))
     grid[0][0].set_yticks(places, labels)
     grid[0][0].set_ylim(len(labels) - 0.4, -0.6)

@@ -51,6 +51,8 @@ class BarFigure:
     y_label: str
     groups: tuple[str, ...]
     series: tuple["Bars", ...]
+    one_scale: bool = True
+    """All groups on one scale; otherwise each on its own."""
 
 
 @dataclass(frozen=True, slots=True)

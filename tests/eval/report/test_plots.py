@@ -104,3 +104,25 @@ def test_many_series_all_look_different(tmp_path: Path) -> None:
     svg = save_figures([LineFigure("many", "Many", "x", "y", lines)], tmp_path)[0].read_text(encoding="utf-8")
     strokes = re.findall(r'style="(fill: none; stroke(?:-dasharray)?: [^"]*#[^"]*)"', svg)
     assert len({stroke for stroke in strokes if not re.search("#000000|#cccccc", stroke)}) == 14
+
+
+@pytest.mark.parametrize(("one_scale", "ticks"), [(True, 1), (False, 2)])
+def test_seconds_and_minutes_can_each_have_their_own_scale(one_scale: bool, ticks: int, tmp_path: Path) -> None:
+    """Beside an update of minutes an answer of seconds would not be seen."""
+    series = (Bars("cd", (150.0, 3.0)), Bars("plume", (0.4, 2.0)))
+    (svg,) = save_figures(
+        [BarFigure("seconds", "Seconds", "seconds", ("update", "answer"), series, one_scale=one_scale)], tmp_path
+    )
+    texts = re.findall(r"<text[^>]*>([^<]+)</text>", svg.read_text(encoding="utf-8"))
+    assert len({tuple(sorted(float(one) for one in part)) for part in _scales(texts)}) == ticks
+
+
+def _scales(texts: list[str]) -> list[list[str]]:
+    """The runs of numbers among a figure's texts: the ticks of each panel."""
+    runs: list[list[str]] = [[]]
+    for text in texts:
+        if text.replace(".", "").isdigit():
+            if runs[-1] and float(text) == 0:
+                runs.append([])
+            runs[-1].append(text)
+    return runs
