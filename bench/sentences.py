@@ -29,7 +29,7 @@ from eval.records import MuseQuestion, MuseTransition
 from plume_memory.config import MethodSettings
 from plume_memory.engine import Engine
 from plume_memory.evidence.route import UnitIndex
-from plume_memory.evidence.segment import sentence_spans
+from plume_memory.evidence.units import statements_of
 from plume_memory.model.base import BaseModel
 from plume_memory.model.decode import DecodeSettings, Query
 from plume_memory.model.likelihood import question_likelihoods
@@ -90,8 +90,7 @@ def scored(base: BaseModel, question: str, sentences: Sequence[str]) -> dict[str
 
 def sentences_of(transition: MuseTransition) -> list[str]:
     """The sentences of the newest text."""
-    text = transition.texts[-1]
-    return [s for s in (text[start:end].strip() for start, end in sentence_spans(text)) if s]
+    return statements_of(transition.texts[-1])
 
 
 def hits(base: BaseModel, transitions: Sequence[MuseTransition]) -> None:

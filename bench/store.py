@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from plume_memory.evidence.route import UnitIndex
-from plume_memory.evidence.segment import units_of
+from plume_memory.evidence.units import units_of
 from plume_memory.store.database import Database
 from plume_memory.store.log import Log
 

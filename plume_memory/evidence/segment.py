@@ -1,4 +1,4 @@
-"""Cuts a history into routable units. Knows texts and a token counter; no tokenizer, no model, no log.
+"""Cuts a text into segments of a budget, and at its sentence ends. Knows texts and a token counter; no tokenizer.
 
 Cuts are made where they hurt least: between paragraphs, else between sentences, else at a line break, else at
 white space, else between characters. Laws, each held by a test:
@@ -6,17 +6,15 @@ white space, else between characters. Laws, each held by a test:
 - the spans of `segment(text)` are contiguous and cover the text exactly: joined in order they ARE the text;
 - no span has more tokens than the budget, unless one character (with its combining marks) alone has more;
 - a text of n characters costs O(n) characters of token counting: prefixes are never counted again as they
-  grow;
-- a unit never crosses a transition, and the notice between two transitions belongs to no unit.
+  grow.
 """
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from plume_memory.errors import InvalidInput
-from plume_memory.records import Transition, Unit
 
 CountTokens = Callable[[str], int]
 
@@ -33,7 +31,7 @@ def segment(text: str, *, budget_tokens: int, count_tokens: CountTokens) -> list
 
     Whole paragraphs are packed greedily; a paragraph that is longer than the budget is packed sentence by
     sentence; a sentence that is longer starts a span of its own and is cut inside. The empty text has no
-    span; a text of white space alone has spans like any other (`units_of` leaves those out).
+    span; a text of white space alone has spans like any other.
 
     Args:
         text: Any text.
@@ -57,51 +55,6 @@ def segment(text: str, *, budget_tokens: int, count_tokens: CountTokens) -> list
     if pack:
         spans.extend(_close(text, pack, budget_tokens, count_tokens))
     return spans
-
-
-def units_of(
-    transitions: Sequence[Transition],
-    *,
-    budget_tokens: int,
-    count_tokens: CountTokens,
-    first_position: int = 0,
-    single_sentences: bool = False,
-) -> tuple[Unit, ...]:
-    """Cut each transition into units, oldest first; `position` is the order over the whole history.
-
-    A span of white space alone makes no unit: it says nothing and must never be routed to as "the latest".
-
-    Args:
-        transitions: The texts that hold, oldest first.
-        budget_tokens: Longest unit, in tokens.
-        count_tokens: Number of tokens of a text on its own.
-        first_position: Position of the first unit; the number of units before it when a history is extended.
-        single_sentences: Cut every unit at its sentence ends too. Where nothing ends a sentence (a program, a list
-            of names) it stays whole; a piece without a letter goes with the next.
-    """
-    units: list[Unit] = []
-    for transition in transitions:
-        spans = segment(transition.text, budget_tokens=budget_tokens, count_tokens=count_tokens)
-        for span in _sentences_in(transition.text, spans) if single_sentences else spans:
-            piece = transition.text[span.start : span.end]
-            if not piece.isspace():
-                position = first_position + len(units)
-                units.append(Unit(position, transition.version, span.start, span.end, piece))
-    return tuple(units)
-
-
-def _sentences_in(text: str, spans: Sequence[Span]) -> list[Span]:
-    sentences: list[Span] = []
-    for span in spans:
-        start = span.start
-        for piece in sentence_spans(text[span.start : span.end]):
-            end = span.start + piece.end
-            if any(char.isalpha() for char in text[start:end]):  # "1. " goes with what it numbers
-                sentences.append(Span(start, end))
-                start = end
-        if start < span.end:
-            sentences.append(Span(start, span.end))
-    return sentences
 
 
 def sentence_spans(text: str) -> list[Span]:

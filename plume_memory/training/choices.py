@@ -7,7 +7,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from plume_memory.evidence.segment import sentence_spans
+from plume_memory.evidence.units import statements_of
 from plume_memory.evidence.terms import FUNCTION_WORDS, terms_of
 from plume_memory.training.samples import Ask, Sample
 from plume_memory.training.sources.matching import holds
@@ -39,9 +39,7 @@ def choice_of(sample: Sample, chance: random.Random, *, asks: int, sentences: in
             they are the ones that are mistaken for the answer.
     """
     texts = [sample.text] if sample.update is None else [sample.text, sample.update]
-    told = list(
-        dict.fromkeys(text[a:b].strip() for text in texts for a, b in sentence_spans(text) if text[a:b].strip())
-    )
+    told = list(dict.fromkeys(statement for text in texts for statement in statements_of(text)))
     asked = chance.sample(sample.asks, min(asks, len(sample.asks)))
     judged = [(ask.question, [_answers(sentence, ask) for sentence in told]) for ask in asked]
     right = [i for i in range(len(told)) if any(own[i] for _, own in judged)]

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plume_memory.errors import InvalidInput
-from plume_memory.evidence.segment import segment, units_of
-from plume_memory.records import NOTICE, Transition
+from plume_memory.evidence.segment import segment
 
 TEXTS = st.one_of(
     st.text(max_size=400),
@@ -92,33 +91,14 @@ def test_a_combining_sequence_is_never_cut():
     assert all(piece[0] == "e" for piece in pieces(text, 3, len))
 
 
-def test_the_empty_text_has_no_span_and_white_space_alone_makes_no_unit():
+def test_the_empty_text_has_no_span():
     assert segment("", budget_tokens=4, count_tokens=len) == []
     assert segment(" \n\n ", budget_tokens=9, count_tokens=len) == [(0, 4)]
-    assert units_of([Transition(1, " \n\n ")], budget_tokens=9, count_tokens=len) == ()
 
 
 def test_a_budget_below_one_is_refused():
     with pytest.raises(InvalidInput, match="at least 1"):
         segment("a", budget_tokens=0, count_tokens=len)
-
-
-def test_units_never_cross_a_transition_and_the_notice_belongs_to_none():
-    transitions = [Transition(1, "old one. " * 9), Transition(4, "new one."), Transition(5, "third.")]
-    units = units_of(transitions, budget_tokens=8, count_tokens=words)
-    texts = {t.version: t.text for t in transitions}
-    assert [u.position for u in units] == list(range(len(units)))
-    assert [u.version for u in units] == sorted(u.version for u in units)
-    assert all(texts[u.version][u.start : u.end] == u.text for u in units)
-    assert not any(NOTICE in u.text for u in units)
-
-
-def test_positions_go_on_where_the_history_was_extended():
-    first, second = Transition(1, "a b c d e f"), Transition(2, "g h")
-    whole = units_of([first, second], budget_tokens=3, count_tokens=words)
-    begun = units_of([first], budget_tokens=3, count_tokens=words)
-    rest = units_of([second], budget_tokens=3, count_tokens=words, first_position=len(begun))
-    assert whole == begun + rest
 
 
 @pytest.mark.parametrize(
@@ -139,30 +119,3 @@ def test_a_megabyte_is_counted_a_bounded_number_of_times(text):
     assert spans[-1].end == len(text)
     assert counted <= 5 * len(text)
     assert time.perf_counter() - start < 10
-
-
-def test_single_sentences_are_units_at_their_place_and_what_has_no_sentence_end_stays_whole():
-    told = (Transition(1, "One two. Three four!\n\nFive."), Transition(2, "def f(x):\n    return x + 1\n"))
-    units = units_of(told, budget_tokens=40, count_tokens=words, first_position=3, single_sentences=True)
-    assert [unit.text for unit in units] == ["One two. ", "Three four!\n\n", "Five.", told[1].text]
-    assert [unit.position for unit in units] == [3, 4, 5, 6]
-    assert all(told[unit.version - 1].text[unit.start : unit.end] == unit.text for unit in units)
-
-
-def test_a_piece_without_a_letter_goes_with_the_next_sentence_or_the_last():
-    told = (Transition(1, "1. Alice lives in Bern.\n2. Bob has a boat. 4711! ..."),)
-    units = units_of(told, budget_tokens=40, count_tokens=words, single_sentences=True)
-    assert [unit.text for unit in units] == ["1. Alice lives in Bern.\n", "2. Bob has a boat. ", "4711! ..."]
-    assert all(told[0].text[unit.start : unit.end] == unit.text for unit in units)
-
-
-@settings(max_examples=100, deadline=None)
-@given(text=TEXTS, budget=st.integers(1, 40))
-def test_single_sentences_lose_no_word_and_respect_the_budget(text, budget):
-    told = (Transition(1, text),)
-    packed, single = (
-        units_of(told, budget_tokens=budget, count_tokens=words, single_sentences=single) for single in (False, True)
-    )
-    assert "".join("".join(unit.text.split()) for unit in single) == "".join(text.split())
-    assert len(single) >= len(packed)
-    assert all(text[unit.start : unit.end] == unit.text for unit in single)
