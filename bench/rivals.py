@@ -5,13 +5,14 @@
 
 `decode` goes on where it was killed: one JSON line per question, with every rival's answer, the log p of its tokens and
 its evidence. It also decodes `bench/pairs.jsonl`: two notes, one after the other, and a question about the first; in a
-third of them the second retells it. `choose` prints a JSON line for each rule: recall, the share of changed questions
-answered stale, how many pairs are answered right, and of those that are no retellings, how many right answers the
-recency rule replaces by wrong ones.
+third of them the second retells it. `facts-N` are texts of N invented facts. `choose` prints a JSON line for each rule:
+recall, the share of changed questions answered stale, how many pairs are answered right, and of those that are no
+retellings, how many right answers the recency rule replaces by wrong ones.
 """
 
 import argparse
 import json
+import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,16 +21,19 @@ from eval.caches import CountingCache
 from eval.datasets.muse import load
 from eval.metrics.overlap import overlap, says
 from plume_memory.engine import Engine
+from plume_memory.evidence.activation import leader_of
 from plume_memory.evidence.provenance import last_telling, log_score
 from plume_memory.evidence.route import UnitIndex
 from plume_memory.model import rivals
 from plume_memory.model.decode import Decoded
 from plume_memory.model.rivals import TRIAL_TOKENS, Contest, Telling
 from plume_memory.records import History, ScoredUnit, TokenTrace, Transition, Unit, Usage
+from plume_memory.training.facts import FactSource
 
 Line = dict[str, Any]
 PAIRS = Path(__file__).parent / "pairs.jsonl"
-DATASETS = ("mini-squad", "mini-multihop", "mini-ropes", "muse-chains")
+FACTS = {"facts-1": 1, "facts-4": 4, "facts-8": 8}
+DATASETS = ("mini-squad", "mini-multihop", "mini-ropes", "muse-chains", *FACTS)
 
 
 class Rule(NamedTuple):
@@ -40,6 +44,7 @@ class Rule(NamedTuple):
     reach: float = 0.5
     told_weight: float = 0.0
     score_weight: float = 0.0
+    lead: float | None = None
 
 
 RULES = (
@@ -65,9 +70,31 @@ def histories(datasets: Sequence[str], limit: int | None) -> Iterator[tuple[str,
         kind = "retold" if pair["retold"] else "others"
         yield kind, f"{kind}-{number}", (pair["earlier"], pair["later"]), [asked]
     for name in datasets:
+        if name in FACTS:
+            yield from invented(name, 12 if limit is None else limit)
+            continue
         for one in load(name, limit=limit):
             keys = {"question", "answers", "old_answers", "affected"}
             yield name, f"{one.id}@{one.step}", one.texts, [q.model_dump(include=keys) for q in one.questions]
+
+
+def invented(name: str, texts: int) -> Iterator[tuple[str, str, Sequence[str], Sequence[Line]]]:
+    """Unseen invented facts, every second text with a correction; not those of bench/hypernetwork.py."""
+    chance = random.Random(f"rivals:{name}")
+    source = FactSource(name, smallest=FACTS[name])
+    for number in range(texts):
+        sample = source.draw(chance, largest=FACTS[name], update=number % 2 == 1)
+        told = [sample.text] if sample.update is None else [sample.text, sample.update]
+        asked = [
+            {
+                "question": ask.question,
+                "answers": [ask.answer],
+                "old_answers": [] if ask.stale is None else [ask.stale],
+                "affected": ask.affected,
+            }
+            for ask in sample.asks
+        ]
+        yield name, f"{name}-{number}", told, asked
 
 
 def answered(engine: Engine, texts: Sequence[str], questions: Sequence[Line]) -> Iterator[Line]:
@@ -79,7 +106,8 @@ def answered(engine: Engine, texts: Sequence[str], questions: Sequence[Line]) ->
     settings = engine.decode_settings(max_new_tokens=TRIAL_TOKENS)
     for asked in questions:
         framed = engine.base.chat.framed([{"role": "user", "content": asked["question"]}])
-        sides = engine.sides(engine.activate(index, asked["question"]))
+        routed = engine.activate(index, asked["question"])
+        sides = [routed, *([one] for one in routed)] if len(routed) > 1 else [routed]  # whoever leads
         contest = engine.contest(asked["question"], framed, whole, sides, cache)
         said = engine.decoder.decode(contest.rivals, settings)
         own = [
@@ -128,6 +156,10 @@ def given(line: Line, rule: Rule) -> str:
     def told(rival: int, answer: str) -> Telling | None:
         found = last_telling(answer, line["question"], sides[rival])
         return None if found is None else Telling(found.unit.version, found.score)
+
+    leader = leader_of(sides[0], rule.lead) if len(sides) > 1 else None
+    if leader is not None:
+        return tried[sides.index([leader])].text
 
     # only how many rivals there are is asked of the queries
     nobody: Any = (None,) * len(tried)

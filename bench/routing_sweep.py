@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from plume_memory.evidence.route import Idf, UnitIndex
-from plume_memory.evidence.units import units_of
 from plume_memory.evidence.tokens import build_encoding, token_counter
+from plume_memory.evidence.units import units_of
 from plume_memory.records import ScoredUnit, Transition, Unit
 
 UNIT_TOKENS = (32, 48, 64, 96, 128, 192, 256)

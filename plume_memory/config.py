@@ -79,6 +79,13 @@ class MethodSettings(BaseModel):
         "surest is given, one alone only if it is better than the joint one by this many nats a token "
         "(model/rivals.py). None: only the joint evidence answers. Never used in reproduction rows.",
     )
+    alone_lead: float | None = Field(
+        default=None,
+        ge=0,
+        description="With `alone_margin`: a unit that the router finds likelier than every other activated one by this "
+        "many nats a token, and than one told later by twice as much, answers alone, and no other is asked. None: all "
+        "are asked. Never used in reproduction rows.",
+    )
     score_weight: float = Field(
         default=0.0,
         ge=0,
@@ -129,6 +136,7 @@ _ADDED = {
     "global_windows": "sum",
     "relevance": None,
     "alone_margin": None,
+    "alone_lead": None,
     "score_weight": 0.0,
     "told_weight": 0.0,
     "recency_margin": None,

@@ -21,8 +21,8 @@ from plume_memory.evidence.activation import Activation
 from plume_memory.evidence.likeness import BARE, TRAINED
 from plume_memory.evidence.provenance import last_telling, log_score
 from plume_memory.evidence.route import UnitIndex
-from plume_memory.evidence.units import units_of
 from plume_memory.evidence.tokens import build_encoding, token_counter
+from plume_memory.evidence.units import units_of
 from plume_memory.hypernet.loading import load_hypernetwork
 from plume_memory.hypernet.parameterizer import Parameterizer
 from plume_memory.hypernet.shipped import chosen_network

@@ -208,7 +208,7 @@ class Unit:
     end: int
     """One past the last character in that version's text."""
     text: str
-    """`version_text[start:end]`, exactly."""
+    """`version_text[start:end]`; of an item of a list with the headings it stands under before it, a line each."""
 
 
 def join_units(units: Iterable[Unit]) -> str:

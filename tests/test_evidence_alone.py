@@ -11,6 +11,7 @@ from eval.methods.decoding import Answerer
 from eval.methods.parametric import Plume
 from eval.records import MuseQuestion, MuseTransition
 from plume_memory import Engine, MethodSettings, ParametricMemory
+from plume_memory.evidence.activation import leader_of
 from plume_memory.evidence.provenance import source_of
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.model import rivals
@@ -135,14 +136,25 @@ def test_a_unit_without_company_has_no_rival(tmp_path: Path) -> None:
         assert memory.ask(ASKED[0], max_new_tokens=4).evidence_units == tuple(routed)
 
 
+def test_a_unit_that_leads_answers_alone(opened: Opened) -> None:
+    with opened(engine_of(alone_lead=0.0)) as memory:
+        leaders = {question: leader_of(memory.route(question, k=3), 0.0) for question in ASKED}
+        assert any(leaders.values())
+        for question, first in leaders.items():
+            if first is not None:
+                assert memory.ask(question, max_new_tokens=4).evidence_units == (first,)
+                *_, last = memory.stream(question, max_new_tokens=4)
+                assert last.answer is not None
+                assert last.answer.evidence_units == (first,)
+
+
 def test_the_margin_parts_fingerprints_and_none_keeps_those_of_before() -> None:
     assert engine_of(alone_margin=0.2).fingerprint != engine_of(alone_margin=None).fingerprint
     assert engine_of(recency_margin=0.2).fingerprint != engine_of().fingerprint
-    for own in ({"score_weight": 0.5}, {"told_weight": 0.1}):
+    for own in ({"score_weight": 0.5}, {"told_weight": 0.1}, {"alone_lead": 0.5}):
         assert engine_of(**own).fingerprint != engine_of().fingerprint
-    assert not {"alone_margin", "recency_margin", "alone_scale", "score_weight", "told_weight"} & set(
-        MethodSettings().canonical()
-    )
+    later = {"alone_margin", "alone_lead", "recency_margin", "alone_scale", "score_weight", "told_weight"}
+    assert not later & set(MethodSettings().canonical())
 
 
 def test_one_unit_is_written_louder_and_several_together_are_not(opened: Opened) -> None:

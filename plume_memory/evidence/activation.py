@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from plume_memory.config import MethodSettings
 from plume_memory.evidence.likeness import BARE, Rules
+from plume_memory.evidence.provenance import log_score
 from plume_memory.evidence.relevance import gain_of, share_needed
 from plume_memory.evidence.route import Likelihoods, UnitIndex
 from plume_memory.records import ScoredUnit, join_units
@@ -61,12 +62,13 @@ class Activation:
     def sides(self, routed: Sequence[ScoredUnit]) -> list[list[ScoredUnit]]:
         """Return the evidences that may answer: all activated units together, then each alone if it is to answer too.
 
-        Without activated units the only side is empty.
+        Without activated units the only side is empty; one that leads the others by `alone_lead` is the only side.
         """
         together = [list(routed)]
         if self.settings.alone_margin is None or len(routed) < 2:
             return together
-        return together + [[one] for one in routed]
+        leader = leader_of(routed, self.settings.alone_lead)
+        return together + [[one] for one in routed] if leader is None else [[leader]]
 
     def _read_for(self, question: str) -> Likelihoods:
         return lambda texts: [sum(each) / len(each) for each in self.read(texts, question)]
@@ -77,3 +79,24 @@ class Activation:
         evidence = join_units([one.unit for one in chosen])
         nothing, behind = self.log_probs(["", evidence], question)
         return gain_of(nothing, behind) >= self.settings.relevance * share_needed(question, evidence)
+
+
+def leader_of(routed: Sequence[ScoredUnit], lead: float | None) -> ScoredUnit | None:
+    """Return the first of ranked units if it is surely the evidence, else None.
+
+    Who ranks the units was not taught which of two tellings is the newer one, so one that was told later counts for
+    more than its score says.
+
+    Args:
+        routed: at least one unit, in the router's order.
+        lead: nats a token by which it must be likelier than every other, and twice as many where that one was told
+            later; None: none ever is.
+    """
+    if lead is None:
+        return None
+    first, *others = routed
+    for other in others:
+        needed = 2 * lead if other.unit.version > first.unit.version else lead
+        if log_score([first]) - log_score([other]) < needed:
+            return None
+    return first

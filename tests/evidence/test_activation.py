@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import pytest
 
 from plume_memory.config import MethodSettings
-from plume_memory.evidence.activation import Activation
+from plume_memory.evidence.activation import Activation, leader_of
 from plume_memory.evidence.route import UnitIndex
-from plume_memory.records import Unit
+from plume_memory.records import ScoredUnit, Unit
 
 TEXTS = ("Alice lives in Bern.", "Bob has a boat.", "Alice plays chess.")
 INDEX = UnitIndex([Unit(i, i + 1, 0, len(text), text) for i, text in enumerate(TEXTS)])
@@ -62,6 +62,34 @@ def test_sides_are_all_together_and_each_alone_where_each_may_answer() -> None:
     assert each.sides(routed) == [routed, *([one] for one in routed)]
     assert each.sides(routed[:1]) == [routed[:1]]
     assert each.sides([]) == [[]]
+
+
+def scored(*units: tuple[int, float]) -> list[ScoredUnit]:
+    return [ScoredUnit(Unit(i, version, 0, 1, "x"), score, True) for i, (version, score) in enumerate(units)]
+
+
+@pytest.mark.parametrize(
+    ("units", "leads"),
+    [
+        ([(1, 0.5), (1, 0.2)], True),  # 0.92 nats
+        ([(1, 0.5), (1, 0.2), (1, 0.4)], False),
+        ([(2, 0.5), (1, 0.2)], True),
+        ([(1, 0.5), (2, 0.2)], False),  # told later: 1.4 are needed
+        ([(1, 0.5), (2, 0.1)], True),
+        ([(1, 0.5), (2, 0.0)], True),
+    ],
+)
+def test_a_unit_that_leads_all_others_is_the_only_side(units: list[tuple[int, float]], leads: bool) -> None:
+    routed = scored(*units)
+    assert leader_of(routed, 0.7) == (routed[0] if leads else None)
+    assert leader_of(routed, None) is None
+    sides = activation([-1.0], [-1.0], alone_margin=0.0, alone_lead=0.7).sides(routed)
+    assert sides == ([[routed[0]]] if leads else [routed, *([one] for one in routed)])
+
+
+def test_without_rivals_no_unit_leads() -> None:
+    routed = scored((1, 0.5), (1, 0.1))
+    assert activation([-1.0], [-1.0], alone_lead=0.7).sides(routed) == [routed]
 
 
 def test_who_ranks_and_who_judges_relevance_may_be_two() -> None:

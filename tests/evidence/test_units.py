@@ -9,22 +9,20 @@ from hypothesis import strategies as st
 from plume_memory.evidence.units import statements_of, units_of
 from plume_memory.records import NOTICE, Transition
 
-LISTS = st.lists(
-    st.sampled_from(
-        [
-            "# Alice\n",
-            "\n",
-            "- lives in Bern\n",
-            "  - since 2020. Likes it.\n",
-            "city: Rome\n",
-            "Bob:\n",
-            "4711\n",
-            "Ada came. ",
-        ]
-        + ["| a | b |\n", "|---|---|\n", "  ", "3. third\n", "Bob has a boat\n", "def f(x):\n"]
+PARTS = (
+    *(
+        "# Alice\n",
+        "\n",
+        "- lives in Bern\n",
+        "  - since 2020. Likes it.\n",
+        "city: Rome\n",
+        "Bob:\n",
+        "4711\n",
+        "Ada came. ",
     ),
-    max_size=40,
-).map("".join)
+    *("| a | b |\n", "|---|---|\n", "  ", "3. third\n", "Bob has a boat\n", "def f(x):\n"),
+)
+LISTS = st.lists(st.sampled_from(PARTS), max_size=40).map("".join)
 TEXTS = st.one_of(st.text(max_size=400), st.text(alphabet="ab .!?\n\t。é-*#:|1", max_size=400), LISTS)
 
 

@@ -41,6 +41,7 @@ class AnswerSettings(BaseModel):
     global_windows: Literal["sum", "mean"] = "sum"
     relevance: float | None = None
     alone_margin: float | None = Field(default=None, ge=0)
+    alone_lead: float | None = Field(default=None, ge=0)
     score_weight: float = Field(default=0.0, ge=0)
     told_weight: float = Field(default=0.0, ge=0)
     recency_margin: float | None = Field(default=None, ge=0)
