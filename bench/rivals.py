@@ -56,6 +56,7 @@ RULES = (
     *(Rule(score_weight=score) for score in (0.1, 0.2, 0.4)),
     *(Rule(margin, 0.2, 0.5, told, score) for margin in (0.0, 0.1) for told in (0.2, 0.3) for score in (0.1, 0.2, 0.4)),
     *(Rule(0.1, 0.2, 0.5, told, score) for told, score in ((0.0, 0.5), (0.1, 0.5), (0.2, 0.6), (0.2, 0.8))),
+    *(Rule(0.1, 0.2, 0.5, 0.1, 0.5, lead) for lead in (None, 1.0, 0.7, 0.5, 0.3)),
 )
 
 

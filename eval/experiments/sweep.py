@@ -31,6 +31,7 @@ AROUND: Values = {
     "evidence_units": (1, 2, 4),
     "alone_scale": (1.0, 1.25, 2.0),
     "alone_margin": (0.0, 0.3),
+    "alone_lead": (0.4, 1.2, 99.0),
 }
 """Neighbours of what ships with the default network; the shipped value itself is the method `plume, tuned`."""
 
