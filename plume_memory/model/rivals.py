@@ -58,7 +58,7 @@ and right answers to the 28 pairs that are no retellings and the 12 that are:
 
 Where one sentence leads the others clearly it is the evidence, and no other is asked (`evidence.activation.leader_of`,
 `MethodSettings.alone_lead`). Recall on 80 questions about texts of 8 invented facts and 40 of 4, half of the texts
-corrected, on the three sets as above, pairs, and the share of the 80 and of `mini-squad` that one answer was decoded for:
+corrected, on the sets as above, pairs, and the share of the 80 and of `mini-squad` that one answer was decoded for:
 
                8 facts  4 facts  mini-squad  mini-multihop  mini-ropes  pairs    one answer
     no lead      0.75     0.83      0.60         0.63          0.54     25  11     0    0 %
