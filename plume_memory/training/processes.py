@@ -112,8 +112,13 @@ class Processes:
             for tensor in network.state_dict().values():
                 tensor.copy_(broadcast(tensor))
 
+    def meet(self) -> None:
+        """Wait until every process has come here."""
+        if self.count > 1:
+            self.accelerator.wait_for_everyone()
+
     def leave(self) -> None:
-        """Take leave of the others."""
+        """Take leave of the others; at a good end `meet` before: the first takes with it what all speak through."""
         if self.count > 1:
             self.accelerator.end_training()
 

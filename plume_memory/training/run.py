@@ -80,7 +80,9 @@ def run(
         step = loop.restore(start)
         metrics = Metrics.resume(folder if own.is_first else None, step=step, tensorboard=settings.tensorboard)
         stack.callback(metrics.close)
-        return loop.train(metrics)
+        result = loop.train(metrics)
+        own.meet()  # one that left while another still works could end that one with a crash
+        return result
 
 
 def _generators_kept(device: torch.device) -> AbstractContextManager[None]:
