@@ -110,3 +110,34 @@ def test_a_later_sentence_about_something_else_does_not_replace_the_answer(engin
         memory.update("I was born in Oslo.")
         memory.update("I live in Rome.")
         assert "Oslo" in memory.ask("Where was I born?", max_new_tokens=24).text
+
+
+CONTACTS = """# Contacts
+
+## Alice
+- Lives in: Bern
+- Dog: Rex
+- Birthday: 4 May
+
+## Bob
+- Lives in: Rome
+- Dog: Waldo
+- Birthday: 9 June
+"""
+
+
+@pytest.mark.model
+def test_a_list_is_answered_item_by_item(engine: Engine, tmp_path: Path) -> None:
+    """The item alone, under its headings, is the evidence: the text as a whole mixes up who is who."""
+    asked = {
+        "Where does Alice live?": "Bern",
+        "Where does Bob live?": "Rome",
+        "What is the name of Bob's dog?": "Waldo",
+    }
+    with ParametricMemory.open("contacts", url=f"sqlite:///{tmp_path / 'contacts.db'}", engine=engine) as memory:
+        memory.update(CONTACTS)
+        answers = {question: memory.ask(question, max_new_tokens=24) for question in asked}
+
+    assert {question: answer.text for question, answer in answers.items() if asked[question] not in answer.text} == {}
+    dog = answers["What is the name of Bob's dog?"]
+    assert [one.unit.text for one in dog.evidence_units] == ["# Contacts\n## Bob\n- Dog: Waldo\n"]
