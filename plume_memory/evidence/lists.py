@@ -8,8 +8,8 @@ Notes of agents and of people are lists more often than prose, and a line of one
 
 An item without its heading says of nobody that it lives in Bern, so each carries the headings it stands under. Only
 what is surely a list counts, a paragraph at a time: lines behind bullets or numbers, rows of a Markdown table, or
-lines of which each is a label and its value or begins and ends like a note of its own. A program, a list of
-bare names and prose that is broken into lines are no lists.
+lines of which each is a label and its value or begins and ends like a note of its own. A program, a
+fenced block, a list of bare names and prose that is broken into lines are no lists.
 """
 
 import re
@@ -42,6 +42,7 @@ _TITLE = re.compile(r"(#{1,6})\s+\S")
 _LABELLED = re.compile(r"\s*\w[^:|{}=;<>\n]{0,60}?(?::| [|–—])\s+\S")
 _NOTE = re.compile(r"""["“'‘(]?(?:[^\W\d_]|\d)""")
 _ROW, _RULE = re.compile(r"\s*\|.*\|$"), re.compile(r"\s*\|[\s:|-]+\|$")
+_FENCE = re.compile(r"\s*(?:```|~~~)")
 _CODE = re.compile(r"[{}=;<>]")
 _BLOCK = re.compile(r"\s*(?:class|def|if|elif|else|for|while|try|with|except|finally)\b")
 _SENTENCE_END = (".", "!", "?", "…", ",", "。", "！", "？")
@@ -60,7 +61,13 @@ def list_items(text: str) -> list[ListItem]:
     items: list[ListItem] = []
     outline: list[_Line] = []  # the headings that hold here, outermost first
     waiting: int | None = None  # where headings begin behind which nothing stands yet
+    fenced = False  # inside a block of code
     for lines in _paragraphs(text):
+        fences = sum(1 for line in lines if _FENCE.match(line.text))
+        if fenced or fences:
+            fenced ^= fences % 2 == 1
+            outline, waiting = _titles(outline), None
+            continue
         listed = sum(1 for line in lines if _BULLET.match(line.text)) > 1
         at = 0
         while at < len(lines) and not _BULLET.match(lines[at].text):
@@ -82,9 +89,12 @@ def list_items(text: str) -> list[ListItem]:
             items.append(ListItem(begins, own[0].start, own[-1].end, _heading_of(under)))
             waiting = None
         if not found:  # prose ends what was announced, not the title it stands under
-            outline = [one for one in outline if _TITLE.match(one.text)]
-            waiting = None
+            outline, waiting = _titles(outline), None
     return items
+
+
+def _titles(outline: Sequence[_Line]) -> list[_Line]:
+    return [heading for heading in outline if _TITLE.match(heading.text)]
 
 
 def _paragraphs(text: str) -> Iterator[list[_Line]]:

@@ -155,6 +155,13 @@ def test_a_heading_holds_until_prose_or_another_heading():
     assert told[-2:] == ["- city: Rome", "- dog: Max"]
 
 
+def test_a_fenced_block_is_no_list_and_its_comments_are_no_headings():
+    code = "```sh\nmake\n\n# run it\n- a: b\n- c: d\n```"
+    told = statements_of(f"## Alice\n\n{code}\n\n- city: Bern\n- dog: Rex")
+    assert told[-2:] == ["## Alice\n- city: Bern", "## Alice\n- dog: Rex"]
+    assert "# run it\n- a: b\n- c: d\n```" in told
+
+
 def test_nested_items_carry_their_parents():
     assert statements_of("- Alice\n  - lives in Bern\n    - since 2020\n  - works\n- Bob\n  - sails") == [
         "- Alice",
