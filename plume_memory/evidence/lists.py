@@ -125,7 +125,7 @@ def _is_heading(lines: Sequence[_Line], at: int) -> bool:
         return False
     if at + 1 == len(lines) or _BULLET.match(lines[at + 1].text):
         return True
-    return all(_LABELLED.match(line.text) for line in lines[at + 1 :])
+    return all(_LABELLED.match(lines[i].text) for i in range(at + 1, len(lines)))  # no slice: called for every line
 
 
 def _heading_of(lines: Sequence[str]) -> str:

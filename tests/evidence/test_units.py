@@ -202,3 +202,9 @@ def test_a_list_of_many_items_and_headings_costs_little():
     told = alone("".join(f"{' ' * depth}- item\n" for depth in range(2_000)) + "Bob:\n" * 20_000 + "- a b\n" * 20_000)
     assert len(told) > 21_000
     assert time.perf_counter() - start < 10
+
+
+def test_many_short_lines_before_a_list_cost_little():
+    start = time.perf_counter()
+    assert len(statements_of("some words\n" * 100_000 + "- a b\n- c d")) == 3
+    assert time.perf_counter() - start < 5
