@@ -26,8 +26,10 @@ class ListItem(NamedTuple):
     """First character behind such headings."""
     end: int
     """One past the last character, line breaks behind the item included."""
+    before: str
+    """The headings it stands under that are no part of it, outermost first; empty where there are none."""
     heading: str
-    """The lines it stands under, outermost first; empty where there are none or they are part of the item."""
+    """All headings it stands under."""
 
 
 class _Line(NamedTuple):
@@ -62,7 +64,7 @@ def list_items(text: str) -> list[ListItem]:
     outline: list[_Line] = []  # the headings that hold here, outermost first
     waiting: int | None = None  # where headings begin behind which nothing stands yet
     fenced = False  # inside a block of code
-    for lines in _paragraphs(text):
+    for lines in (section for paragraph in _paragraphs(text) for section in _sections(paragraph)):
         fences = sum(1 for line in lines if _FENCE.match(line.text))
         if fenced or fences:
             fenced ^= fences % 2 == 1
@@ -85,8 +87,10 @@ def list_items(text: str) -> list[ListItem]:
         found = _items(lines[at:])
         for own, parents in found:
             begins = own[0].start if waiting is None else waiting
-            under = [*(line.text for line in outline if line.start < begins), *parents]
-            items.append(ListItem(begins, own[0].start, own[-1].end, _heading_of(under)))
+            outer = [line.text for line in outline if line.start < begins]
+            under = [line.text for line in outline]
+            before, heading = _heading_of([*outer, *parents]), _heading_of([*under, *parents])
+            items.append(ListItem(begins, own[0].start, own[-1].end, before, heading))
             waiting = None
         if not found:  # prose ends what was announced, not the title it stands under
             outline, waiting = _titles(outline), None
@@ -110,6 +114,24 @@ def _paragraphs(text: str) -> Iterator[list[_Line]]:
             if lines:
                 yield lines
             lines = []
+
+
+def _sections(lines: list[_Line]) -> Iterator[list[_Line]]:
+    """Cut a paragraph of several lists before the heading of each: a title, what announces it, or words as the first's.
+
+    Other words behind an item go on with it.
+    """
+    named = not _BULLET.match(lines[0].text) and _is_heading(lines, 0)
+    start, indent = 0, -1
+    for at, line in enumerate(lines):
+        if _BULLET.match(line.text):
+            indent = _indent(line)
+        elif _indent(line) <= indent and at + 1 < len(lines) and _BULLET.match(lines[at + 1].text):
+            marked = _TITLE.match(line.text) or line.text.endswith((":", "："))
+            if _is_heading(lines, at) and (marked or (named and not line.text.lstrip()[0].islower())):
+                yield lines[start:at]
+                start, indent = at, -1
+    yield lines[start:]
 
 
 def _is_heading(lines: Sequence[_Line], at: int) -> bool:

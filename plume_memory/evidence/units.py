@@ -88,19 +88,22 @@ def _statements(text: str, spans: Sequence[Span]) -> list[_Piece]:
                 pieces += _sentences(text, start, start, item.start)
                 start = item.start
             stop = min(item.end, end)
-            pieces += _sentences(text, start, min(max(start, item.body), stop), stop, item.heading)
+            first, *others = _sentences(text, start, min(max(start, item.body), stop), stop)
+            whole = start == item.start  # its headings are there
+            pieces.append(first._replace(heading=item.before if whole else item.heading))
+            pieces += [piece._replace(heading=item.heading) for piece in others]
             start = stop
     return pieces
 
 
-def _sentences(text: str, start: int, body: int, end: int, heading: str = "") -> list[_Piece]:
-    """Cut `text[start:end]` at the sentence ends behind `body`."""
+def _sentences(text: str, start: int, body: int, end: int) -> list[_Piece]:
+    """Cut `text[start:end]` at the sentence ends behind `body`; one piece at least."""
     pieces: list[_Piece] = []
     for sentence in sentence_spans(text[body:end]):
         stop = body + sentence.end
-        if any(char.isalpha() for char in text[start:stop]):  # "1. " goes with what it numbers
-            pieces.append(_Piece(start, stop, heading))
+        if any(char.isalpha() for char in text[max(start, body) : stop]):  # "1. " goes with what it numbers
+            pieces.append(_Piece(start, stop))
             start = stop
     if start < end:
-        pieces.append(_Piece(start, end, heading))
+        pieces.append(_Piece(start, end))
     return pieces

@@ -185,6 +185,31 @@ def test_an_item_goes_on_until_the_next_and_is_cut_at_its_sentence_ends():
     ]
 
 
+def test_a_number_before_an_item_is_no_sentence_and_each_sentence_of_it_carries_the_headings():
+    told = statements_of("# Bread\n\nSteps:\n1. Mix it. Rest it.\n2. Bake it. Eat it.")
+    assert told == [
+        "# Bread\n\nSteps:\n1. Mix it.",
+        "# Bread\nSteps:\nRest it.",
+        "# Bread\nSteps:\n2. Bake it.",
+        "# Bread\nSteps:\nEat it.",
+    ]
+
+
+@pytest.mark.parametrize("first, second", [("Decided:", "To do:"), ("Alice", "Bob"), ("## Alice", "## Bob")])
+def test_a_heading_between_two_lists_needs_no_blank_line(first, second):
+    assert statements_of(f"{first}\n- city: Bern\n- dog: Rex\n{second}\n- city: Rome\n- dog: Max") == [
+        f"{first}\n- city: Bern",
+        f"{first}\n- dog: Rex",
+        f"{second}\n- city: Rome",
+        f"{second}\n- dog: Max",
+    ]
+
+
+@pytest.mark.parametrize("line", ["  with these:", "Bob Stone", "goes on"])
+def test_a_line_that_goes_on_from_an_item_is_no_heading(line):
+    assert statements_of(f"- Alice went out\n{line}\n- Bob sails") == [f"- Alice went out\n{line}", "- Bob sails"]
+
+
 def test_the_rows_of_a_table_carry_its_columns():
     columns = "| Name | City |\n|---|---|\n"
     assert statements_of(f"{columns}| Alice | Bern |\n| Bob | Rome |") == [
