@@ -36,7 +36,7 @@ def question_log_probs(
 ) -> list[list[float]]:
     r"""Return log p(question token | text, tokens before) of each of the question's n tokens, in nats, by text.
 
-    The model reads "{text}\n\nQuestion:" and then " {question}", both without white space at their ends and
+    The model reads "{text}\n\nQuestion:" behind `text_head`, and then " {question}", both without white space at their ends and
     encoded apart, so that the question has the same ids behind every text. A text that does not fit the
     context window beside the question keeps its end; of a question longer than `QUESTION_TOKENS`, or than half
     the window, the end is scored.
@@ -84,8 +84,15 @@ def question_ids(base: BaseModel, question: str) -> list[int]:
 
 
 def text_head(base: BaseModel) -> list[int]:
-    """Return the beginning-of-text token where the tokenizer puts one before any text: Gemma reads nothing without."""
-    return [i for i in base.tokenizer("")["input_ids"] if i == base.tokenizer.bos_token_id]
+    """Return what is read before any text: the tokenizer's beginning-of-text token, or a line break where it puts none.
+
+    The first token of all is where attention goes that has nowhere to go (an attention sink, Xiao et al. 2024), and of
+    it nothing else is left: were it the text's own, "Bob is a pilot." would say of nobody that he is a pilot. Share of
+    48 questions about six people told of in a row ("What is Bob's job?") whose likeliest sentence is the right one,
+    shipped reranker: .73 without, .98 with a line break.
+    """
+    own = [i for i in base.tokenizer("")["input_ids"] if i == base.tokenizer.bos_token_id]
+    return own or base.chat.encode("\n")
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:

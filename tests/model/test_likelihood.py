@@ -35,7 +35,7 @@ def slow(base: BaseModel, text_ids: Sequence[int], question_ids: Sequence[int]) 
 
 
 def text_ids(base: BaseModel, text: str) -> list[int]:
-    return base.chat.encode(text.strip() + "\n\nQuestion:")
+    return base.chat.encode("\n" + text.strip() + "\n\nQuestion:")
 
 
 @contextmanager
@@ -127,7 +127,8 @@ def test_a_text_beyond_the_window_keeps_its_end_and_so_does_a_question(tiny_llam
         found = question_likelihoods(base, [long], QUESTION)
         question_likelihoods(base, [long], QUESTION * 9)
 
-    assert found == pytest.approx([slow(base, text_ids(base, long)[-(64 - len(asked)) :], asked)], abs=1e-5)
+    end = text_ids(base, long)[-(64 - len(asked) - 1) :]
+    assert found == pytest.approx([slow(base, [*base.chat.encode("\n"), *end], asked)], abs=1e-5)
     assert read == [(1, 64), (1, 64)]
 
     question = "Tell me about the pasted report. " * 20 + QUESTION
@@ -148,7 +149,7 @@ def test_a_tokenizer_that_begins_every_text_with_a_token_does_so_here(tiny_llama
 
     found = question_likelihoods(base, TEXTS, QUESTION)
 
-    assert found == pytest.approx([slow(base, [begin, *text_ids(base, text)], asked) for text in TEXTS], abs=1e-5)
+    assert found == pytest.approx([slow(base, [begin, *text_ids(base, text)[1:]], asked) for text in TEXTS], abs=1e-5)
 
 
 def test_nothing_to_read_and_nothing_to_ask(tiny_llama: BaseModel) -> None:
@@ -158,3 +159,10 @@ def test_nothing_to_read_and_nothing_to_ask(tiny_llama: BaseModel) -> None:
             question_likelihoods(tiny_llama, TEXTS, blank)
     with pytest.raises(InvalidInput, match="half a character"):
         question_likelihoods(tiny_llama, TEXTS, "half \ud83d a character")
+
+
+@pytest.mark.model
+def test_the_first_word_of_a_text_is_read_too(smollm2: BaseModel) -> None:
+    texts = ("Alice was born on 3 May.", "Bob was born on 7 June.", "Carla was born on 9 July.")
+    found = question_likelihoods(smollm2, texts, "When was Carla born?")
+    assert found[2] > max(found[:2]) + 0.5
