@@ -36,10 +36,10 @@ def question_log_probs(
 ) -> list[list[float]]:
     r"""Return log p(question token | text, tokens before) of each of the question's n tokens, in nats, by text.
 
-    The model reads "{text}\n\nQuestion:" behind `text_head`, and then " {question}", both without white space at their ends and
-    encoded apart, so that the question has the same ids behind every text. A text that does not fit the
-    context window beside the question keeps its end; of a question longer than `QUESTION_TOKENS`, or than half
-    the window, the end is scored.
+    The model reads "{text}\n\nQuestion:" behind `text_head`, and then " {question}", both without white space
+    at their ends and encoded apart, so that the question has the same ids behind every text. A text that does
+    not fit the context window beside the question keeps its end; of a question longer than `QUESTION_TOKENS`,
+    or than half the window, the end is scored.
 
     Args:
         base: its lock is taken for one batch at a time.

@@ -195,7 +195,7 @@ def test_a_number_before_an_item_is_no_sentence_and_each_sentence_of_it_carries_
     ]
 
 
-@pytest.mark.parametrize("first, second", [("Decided:", "To do:"), ("Alice", "Bob"), ("## Alice", "## Bob")])
+@pytest.mark.parametrize(("first", "second"), [("Decided:", "To do:"), ("Alice", "Bob"), ("## Alice", "## Bob")])
 def test_a_heading_between_two_lists_needs_no_blank_line(first, second):
     assert statements_of(f"{first}\n- city: Bern\n- dog: Rex\n{second}\n- city: Rome\n- dog: Max") == [
         f"{first}\n- city: Bern",
