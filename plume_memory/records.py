@@ -209,6 +209,8 @@ class Unit:
     """One past the last character in that version's text."""
     text: str
     """`version_text[start:end]`; of an item of a list with the headings it stands under before it, a line each."""
+    own: int = 0
+    """First character of `text` that is the unit's own: what stands before it are headings, of other units too."""
 
 
 def join_units(units: Iterable[Unit]) -> str:

@@ -81,8 +81,8 @@ class Likeness:
         self._rules = rules
         asked = set(terms_of(question)) - FUNCTION_WORDS
         self._units = units
-        self._terms = [set(terms_of(unit.text)) for unit in units]
-        self._asked = [terms & asked for terms in self._terms]
+        self._terms = [set(terms_of(unit.text[unit.own :])) for unit in units]  # all items of a list share headings
+        self._asked = [set(terms_of(unit.text)) & asked for unit in units]
         containing = Counter(term for own in self._terms for term in own)
         self._rarity = {term: math.log(1 + len(units) / n) for term, n in containing.items()}
 

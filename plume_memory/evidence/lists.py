@@ -6,15 +6,20 @@ Notes of agents and of people are lists more often than prose, and a line of one
     - Lives in: Bern                name: Alice
     - Works at: Acme                city: Bern
 
-An item without its heading says of nobody that it lives in Bern, so each carries the headings it stands under. Only
-what is surely a list counts, a paragraph at a time: lines behind bullets or numbers, rows of a Markdown table, or
-lines of which each is a label and its value or begins and ends like a note of its own. A program, a
-fenced block, a list of bare names and prose that is broken into lines are no lists.
+An item without its heading says of nobody that it lives in Bern, so each carries what it stands under: titles, words
+that announce its list, items above it, the columns of its table, the name its record begins with. Blocks are those of
+CommonMark, read by markdown-it; lines that Markdown takes for one paragraph are a list too, if each is a label and its
+value or begins and ends like a note of its own. A program, a list of bare names and prose broken into lines are none.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Container, Iterator, Sequence
+from itertools import accumulate, zip_longest
 from typing import NamedTuple
+
+from plume_memory.evidence.blocks import Item, blocks_of, is_bullet
+from plume_memory.evidence.segment import sentence_spans
 
 
 class ListItem(NamedTuple):
@@ -32,26 +37,29 @@ class ListItem(NamedTuple):
     """All headings it stands under."""
 
 
-class _Line(NamedTuple):
+class _Heading(NamedTuple):
+    depth: int
+    """1 to 6 of a title; words in bold, words alone and words that announce stand below all titles."""
     start: int
-    end: int
+    """First character."""
     text: str
-    """Without the white space at its end."""
 
 
-_BULLET = re.compile(r"\s*(?:[-*+•‣▪◦]|\(?\d{1,3}[.)]|\[[ xX]\])\s+\S")
-_TITLE = re.compile(r"(#{1,6})\s+\S")
-_LABELLED = re.compile(r"\s*\w[^:|{}=;<>\n]{0,60}?(?::| [|–—])\s+\S")
+_LABELLED = re.compile(r"\s*(?:[-*+•]\s+)?[*_]{0,2}(\w[^:|{}=;<>\n]{0,60}?)(?::[*_]{0,2}| [|–—])\s+\S")
 _NOTE = re.compile(r"""["“'‘(]?(?:[^\W\d_]|\d)""")
-_ROW, _RULE = re.compile(r"\s*\|.*\|$"), re.compile(r"\s*\|[\s:|-]+\|$")
-_FENCE = re.compile(r"\s*(?:```|~~~)")
 _CODE = re.compile(r"[{}=;<>]")
 _BLOCK = re.compile(r"\s*(?:class|def|if|elif|else|for|while|try|with|except|finally)\b")
-_SENTENCE_END = (".", "!", "?", "…", ",", "。", "！", "？")
+_BOLD = re.compile(r"\s*(\*\*|__)\S.*\1:?$")
+_SENTENCE_END = (".", "!", "?", "…", ",", "。", "！", "？", "।", "؟", "۔")
+_COLON = (":", "：")
+_RULE = re.compile(r"\s*[-=_*]*$")
+_BOLD_DEPTH, _WORDS_DEPTH, _COLON_DEPTH = 7, 8, 9
 _HEADING_WORDS = 8
 _NOTE_WORDS = 3
 _MOST_HEADINGS = 6
 _HEADING_CHARS = 200
+_KEYS = frozenset(["name", "full name", "first name", "title", "subject", "project", "company", "id"])
+"""Labels with which a record says whom or what it is about."""
 
 
 def list_items(text: str) -> list[ListItem]:
@@ -60,139 +68,139 @@ def list_items(text: str) -> list[ListItem]:
     Headings directly before a list are part of its first item, so that none is told alone. Linear in the text: a
     heading is repeated before every item, but only if it is short, and of six headings at most.
     """
-    items: list[ListItem] = []
-    outline: list[_Line] = []  # the headings that hold here, outermost first
-    waiting: int | None = None  # where headings begin behind which nothing stands yet
-    fenced = False  # inside a block of code
-    for lines in (section for paragraph in _paragraphs(text) for section in _sections(paragraph)):
-        fences = sum(1 for line in lines if _FENCE.match(line.text))
-        if fenced or fences:
-            fenced ^= fences % 2 == 1
-            outline, waiting = _titles(outline), None
-            continue
-        listed = sum(1 for line in lines if _BULLET.match(line.text)) > 1
-        at = 0
-        while at < len(lines) and not _BULLET.match(lines[at].text):
-            if _is_heading(lines, at):
-                heading = lines[at]
-                outline = [one for one in outline if _depth(one) < _depth(heading)] + [heading]
-                waiting = heading.start if waiting is None else waiting
-            elif listed:  # prose before the bullets of its paragraph
-                waiting = None
+    return _Reader(text).items()
+
+
+class _Reader:
+    """Goes through the blocks of one text; keeps which headings hold where it is."""
+
+    def __init__(self, text: str) -> None:
+        lines = text.split("\n")
+        self._text = text
+        self._starts = [0, *accumulate(len(line) + 1 for line in lines)]
+        self._starts[-1] = len(text)
+        self._lines = [line.rstrip() for line in lines]
+        self._outline: list[_Heading] = []  # outermost first
+        self._waiting: int | None = None  # where headings begin behind which nothing stands yet
+        self._found: list[ListItem] = []
+        self._repeated = _repeated_labels(self._lines)
+
+    def items(self) -> list[ListItem]:
+        """Read all blocks."""
+        blocks = blocks_of(self._lines)
+        for block, follower in zip_longest(blocks, blocks[1:]):
+            if block.kind == "list":
+                self._list(block.items, block.end)
+            elif block.kind == "title":
+                self._head(block.depth, self._starts[block.first], self._lines[block.first])
+            elif block.kind == "lines":
+                before_list = follower is not None and follower.kind == "list" and follower.first == block.end
+                self._paragraph(block.first, block.end, before_list)
             else:
-                break
-            at += 1
-        if at == len(lines):
-            continue
-        found = _items(lines[at:])
-        for own, parents in found:
-            begins = own[0].start if waiting is None else waiting
-            outer = [line.text for line in outline if line.start < begins]
-            under = [line.text for line in outline]
-            before, heading = _heading_of([*outer, *parents]), _heading_of([*under, *parents])
-            items.append(ListItem(begins, own[0].start, own[-1].end, before, heading))
-            waiting = None
-        if not found:  # prose ends what was announced, not the title it stands under
-            outline, waiting = _titles(outline), None
-    return items
+                self._prose()
+        return self._found
 
-
-def _titles(outline: Sequence[_Line]) -> list[_Line]:
-    return [heading for heading in outline if _TITLE.match(heading.text)]
-
-
-def _paragraphs(text: str) -> Iterator[list[_Line]]:
-    """Yield runs of lines that are not blank; what is blank behind a line belongs to it."""
-    lines: list[_Line] = []
-    start = 0
-    for match in re.finditer(r"\n(?:[^\S\n]*\n)*|\Z", text):
-        if start < match.end() or not lines:
-            lines.append(_Line(start, match.end(), text[start : match.start()].rstrip()))
-        start = match.end()
-        if match.group().count("\n") != 1:
-            lines = [line for line in lines if line.text]
-            if lines:
-                yield lines
-            lines = []
-
-
-def _sections(lines: list[_Line]) -> Iterator[list[_Line]]:
-    """Cut a paragraph of several lists before the heading of each: a title, what announces it, or words as the first's.
-
-    Other words behind an item go on with it.
-    """
-    named = not _BULLET.match(lines[0].text) and _is_heading(lines, 0)
-    start, indent = 0, -1
-    for at, line in enumerate(lines):
-        if _BULLET.match(line.text):
-            indent = _indent(line)
-        elif _indent(line) <= indent and at + 1 < len(lines) and _BULLET.match(lines[at + 1].text):
-            marked = _TITLE.match(line.text) or line.text.endswith((":", "："))
-            if _is_heading(lines, at) and (marked or (named and not line.text.lstrip()[0].islower())):
-                yield lines[start:at]
-                start, indent = at, -1
-    yield lines[start:]
-
-
-def _is_heading(lines: Sequence[_Line], at: int) -> bool:
-    """Whether a line of a paragraph is a title, or announces a list in a few words."""
-    text = lines[at].text
-    if _TITLE.match(text):
-        return True
-    if _ROW.match(text) or _CODE.search(text) or _BLOCK.match(text):
-        return False
-    if text.endswith((":", "：")):
-        return True
-    if len(text.split()) > _HEADING_WORDS or text.endswith(_SENTENCE_END) or _LABELLED.match(text):
-        return False
-    if at + 1 == len(lines) or _BULLET.match(lines[at + 1].text):
-        return True
-    return all(_LABELLED.match(lines[i].text) for i in range(at + 1, len(lines)))  # no slice: called for every line
-
-
-def _heading_of(lines: Sequence[str]) -> str:
-    """Join the innermost headings; no more and no longer ones, as every item repeats them."""
-    return "\n".join(line for line in lines[-_MOST_HEADINGS:] if len(line) <= _HEADING_CHARS)
-
-
-def _depth(heading: _Line) -> int:
-    """How deep a title is; one that is only words stands below all with a mark."""
-    title = _TITLE.match(heading.text)
-    return len(title.group(1)) if title else 7
-
-
-def _items(lines: Sequence[_Line]) -> list[tuple[list[_Line], list[str]]]:
-    """Return a paragraph's items, each as its lines and the words above it in this list; none if it is no list."""
-    if _BULLET.match(lines[0].text):
-        return _bulleted(lines)
-    if len(lines) > 2 and _ROW.match(lines[0].text) and _RULE.match(lines[1].text):
-        columns = [lines[0].text, lines[1].text]
-        return [(list(lines[:3]), []), *(([line], columns) for line in lines[3:])]
-    labelled = all(_LABELLED.match(line.text) for line in lines)
-    if len(lines) > 1 and (labelled or all(_is_note(line.text) for line in lines)):
-        return [([line], []) for line in lines]
-    return []
-
-
-def _bulleted(lines: Sequence[_Line]) -> list[tuple[list[_Line], list[str]]]:
-    """Return a bulleted list's items: a line behind a bullet with all that is no bullet after it."""
-    items: list[list[_Line]] = []
-    for line in lines:
-        if _BULLET.match(line.text):
-            items.append([line])
+    def _paragraph(self, first: int, end: int, before_list: bool) -> None:
+        """Take lines as a list, as headings, or as prose, of which the last words may announce a list."""
+        lines = self._lines
+        heads = first
+        while heads < min(end, first + _MOST_HEADINGS) and _is_heading(lines[heads]):
+            heads += 1
+        labelled = end - heads > 1 and all(_LABELLED.match(lines[i]) for i in range(heads, end))
+        announced = heads == end and (before_list or all(_is_marked(lines[i]) for i in range(first, end)))
+        if labelled or announced:
+            for i in range(first, heads):
+                self._head(_depth_of(lines[i]), self._starts[i], lines[i])
+            if labelled:
+                self._list([Item(i, i, []) for i in range(heads, end)], end)
+        elif end - first > 1 and not before_list and all(_is_note(lines[i]) for i in range(first, end)):
+            self._list([Item(i, i, []) for i in range(first, end)], end)
         else:
-            items[-1].append(line)
-    told: list[tuple[list[_Line], list[str]]] = []
-    parents: list[_Line] = []
-    for item in items:
-        parents = [line for line in parents if _indent(line) < _indent(item[0])]
-        told.append((item, [line.text for line in parents]))
-        parents.append(item[0])
-    return told
+            self._prose()
+            self._last_words(first, end, before_list)
+
+    def _last_words(self, first: int, end: int, before_list: bool) -> None:
+        """Take as a heading the last sentence of prose if it announces, or its last line if that stands alone."""
+        last = self._lines[end - 1]
+        if last.endswith(_COLON):
+            begin, stop = self._starts[first], self._starts[end - 1] + len(last)
+            begin += sentence_spans(self._text[begin:stop])[-1].start
+            self._head(_COLON_DEPTH, begin, self._text[begin:stop])
+        elif before_list and end - first > 1 and _is_heading(last) and self._lines[end - 2].endswith(_SENTENCE_END):
+            self._head(_depth_of(last), self._starts[end - 1], last)
+
+    def _head(self, depth: int, start: int, text: str) -> None:
+        kept = [one for one in self._outline if one.depth < depth]
+        ended = self._outline[len(kept) :]
+        if self._waiting is None or (ended and ended[-1].start >= self._waiting):
+            self._waiting = start
+        self._outline = [*kept, _Heading(depth, start, text)]
+
+    def _prose(self) -> None:
+        """What was announced ends; the titles hold."""
+        self._outline = [one for one in self._outline if one.depth < _BOLD_DEPTH]
+        self._waiting = None
+
+    def _list(self, items: Sequence[Item], end: int) -> None:
+        ends = [*(item.first for item in items[1:]), end]
+        keys = _KEYS if self._outline else _KEYS | self._repeated
+        for item, stop in zip(_under_their_keys(items, self._lines, keys), ends, strict=True):
+            while stop < len(self._lines) and _RULE.match(self._lines[stop]):
+                stop += 1
+            start = self._starts[item.first] if self._waiting is None else self._waiting
+            outer = [one.text for one in self._outline if one.start < start]
+            every = [one.text for one in self._outline]
+            before, heading = _joined([*outer, *item.parents]), _joined([*every, *item.parents])
+            self._found.append(ListItem(start, self._starts[item.body], self._starts[stop], before, heading))
+            self._waiting = None
 
 
-def _indent(line: _Line) -> int:
-    return len(line.text) - len(line.text.lstrip())
+def _under_their_keys(items: Sequence[Item], lines: Sequence[str], labels: Container[str]) -> Iterator[Item]:
+    """Yield items of a list; those of a record ("City: Bern") under the line that says whose record it is."""
+    key = ""  # the record's first line
+    for at, item in enumerate(items):
+        label = "" if item.parents else _label_of(lines[item.body])
+        if label and (label == _label_of(key) or (at == 0 and label in labels)):
+            key = lines[item.body]
+        elif key:
+            item = item._replace(parents=[key, *item.parents])
+        yield item
+
+
+def _repeated_labels(lines: Sequence[str]) -> frozenset[str]:
+    """Labels with which more than one paragraph of lines begins: those of records, one after the other."""
+    first = (line for line, above in zip(lines, ["", *lines], strict=False) if line and not above)
+    times = Counter(_label_of(line) for line in first if not is_bullet(line))
+    return frozenset(label for label, count in times.items() if label and count > 1)
+
+
+def _label_of(line: str) -> str:
+    match = _LABELLED.match(line)
+    return match.group(1).strip("* _").lower() if match else ""
+
+
+def _is_heading(line: str) -> bool:
+    """Whether a line may announce a list: few words that end no sentence, or any before a colon."""
+    if line.lstrip().startswith("|") or _CODE.search(line) or _BLOCK.match(line):
+        return False
+    if _is_marked(line):
+        return True
+    return len(line.split()) <= _HEADING_WORDS and not line.endswith(_SENTENCE_END) and not _LABELLED.match(line)
+
+
+def _is_marked(line: str) -> bool:
+    return bool(_BOLD.match(line)) or (line.endswith(_COLON) and len(sentence_spans(line)) == 1)
+
+
+def _depth_of(line: str) -> int:
+    if _BOLD.match(line):
+        return _BOLD_DEPTH
+    return _COLON_DEPTH if line.endswith(_COLON) else _WORDS_DEPTH
+
+
+def _joined(headings: Sequence[str]) -> str:
+    """Join the innermost headings; no more and no longer ones, as every item repeats them."""
+    return "\n".join(one for one in headings[-_MOST_HEADINGS:] if len(one) <= _HEADING_CHARS)
 
 
 def _is_note(line: str) -> bool:

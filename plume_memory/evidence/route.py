@@ -275,7 +275,8 @@ class UnitIndex:
         lexical = self.score(query)
         best_first = _falling(lexical, np.arange(len(self)))
         if only_told:
-            best = list(islice((int(i) for i in best_first if not asks(self[int(i)].text)), most))
+            told = (int(i) for i in best_first if not _asks(self[int(i)]))
+            best = list(islice(told, most))
         else:
             best = best_first[:most].tolist()
         shortlist = np.sort(np.array(best, dtype=np.int64))  # by position, which is time
@@ -323,6 +324,11 @@ class _Order(NamedTuple):
     """Their indices, in the order of activation."""
     candidates: int
     """How many of all scores lie within the margin; they come first."""
+
+
+def _asks(unit: Unit) -> bool:
+    """Whether a unit's own words are a question; what stands under one in a list may answer it."""
+    return asks(unit.text[unit.own :])
 
 
 def _activation_order(scores: NDArray[np.float64], *, margin: float, k: int) -> _Order:

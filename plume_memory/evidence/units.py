@@ -42,13 +42,14 @@ def units_of(
     for transition in transitions:
         spans = segment(transition.text, budget_tokens=budget_tokens, count_tokens=count_tokens)
         pieces = _statements(transition.text, spans) if single_sentences else [_Piece(*span) for span in spans]
-        for start, end, heading in pieces:
+        for start, end, heading, body in pieces:
             text = transition.text[start:end]
             if text.isspace():
                 continue
             headed = f"{heading}\n{text}"
             told = headed if heading and count_tokens(headed) <= budget_tokens else text
-            units.append(Unit(first_position + len(units), transition.version, start, end, told))
+            own = len(told) - (end - max(start, body))
+            units.append(Unit(first_position + len(units), transition.version, start, end, told, own))
     return tuple(units)
 
 
@@ -59,7 +60,7 @@ def statements_of(text: str) -> list[str]:
     (a program, a list of bare names) the paragraph stays whole; a piece without a letter goes with the next.
     """
     pieces = _statements(text, [Span(0, len(text))])
-    told = (f"{heading}\n{text[start:end]}" if heading else text[start:end] for start, end, heading in pieces)
+    told = (f"{heading}\n{text[start:end]}" if heading else text[start:end] for start, end, heading, _ in pieces)
     return [words.strip() for words in told if words.strip()]
 
 
@@ -69,6 +70,8 @@ class _Piece(NamedTuple):
     start: int
     end: int
     heading: str = ""
+    body: int = 0
+    """First character behind headings that are part of the range."""
 
 
 def _statements(text: str, spans: Sequence[Span]) -> list[_Piece]:
@@ -84,13 +87,13 @@ def _statements(text: str, spans: Sequence[Span]) -> list[_Piece]:
                 pieces += _sentences(text, start, start, end)
                 break
             item = items[at]
-            if start < item.start:
+            if start < item.start and any(char.isalpha() for char in text[start : item.start]):
                 pieces += _sentences(text, start, start, item.start)
                 start = item.start
             stop = min(item.end, end)
             first, *others = _sentences(text, start, min(max(start, item.body), stop), stop)
-            whole = start == item.start  # its headings are there
-            pieces.append(first._replace(heading=item.before if whole else item.heading))
+            whole = start <= item.start  # its headings are there
+            pieces.append(first._replace(heading=item.before if whole else item.heading, body=item.body))
             pieces += [piece._replace(heading=item.heading) for piece in others]
             start = stop
     return pieces
@@ -101,7 +104,7 @@ def _sentences(text: str, start: int, body: int, end: int) -> list[_Piece]:
     pieces: list[_Piece] = []
     for sentence in sentence_spans(text[body:end]):
         stop = body + sentence.end
-        if any(char.isalpha() for char in text[max(start, body) : stop]):  # "1. " goes with what it numbers
+        if any(char.isalpha() for char in text[body + sentence.start : stop]):  # "1. " goes with what it numbers
             pieces.append(_Piece(start, stop))
             start = stop
     if start < end:

@@ -147,7 +147,7 @@ def test_a_line_before_a_list_is_its_heading_and_part_of_its_first_item(heading)
 
 
 def test_labelled_lines_have_headings_too():
-    assert statements_of("About me\nName: Ann\nCity: Bern") == ["About me\nName: Ann", "About me\nCity: Bern"]
+    assert statements_of("About me\nBorn in: 1990\nCity: Bern") == ["About me\nBorn in: 1990", "About me\nCity: Bern"]
 
 
 def test_a_heading_holds_until_prose_or_another_heading():

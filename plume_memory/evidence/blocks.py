@@ -1,0 +1,146 @@
+"""Reads a text as CommonMark: its titles, lists and tables, and the lines between them. Knows no headings of words.
+
+markdown-it does the reading. Beyond CommonMark an item may begin with a bullet that a person typed (•, –, [x], (1)),
+bullets at the margin under a numbered item belong to it, and a heading between two lists needs no blank line. Block
+quotes, links and indented code are lines like others: in notes an indent is most often a list.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
+
+from markdown_it import MarkdownIt
+from markdown_it.tree import SyntaxTreeNode
+
+
+class Item(NamedTuple):
+    """One item of a list, or row of a table."""
+
+    first: int
+    """Its first line."""
+    body: int
+    """First line behind the columns of its table, else `first`."""
+    parents: list[str]
+    """What it stands under in its own list, outermost first: items, columns."""
+
+
+class Block(NamedTuple):
+    """Some lines of a text, blank ones behind them not counted."""
+
+    kind: Literal["title", "list", "lines", "other"]
+    """`lines` are one paragraph of Markdown, `other` is code."""
+    first: int
+    end: int
+    """One past the last line."""
+    depth: int = 0
+    """1 to 6 of a title."""
+    items: Sequence[Item] = ()
+    """Of a list, in order, with those below them."""
+
+
+_NOT_READ = ["blockquote", "code", "html_block", "inline", "reference"]
+_MARKDOWN = MarkdownIt("commonmark", {"maxNesting": 100}).enable("table").disable(_NOT_READ)
+_TYPED = re.compile(r"^(?:[•‣▪◦●–]|\(\d{1,3}\)|\[[ xX]\])(?=\s+\S)")
+_BULLET = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+\S")
+_TITLE = re.compile(r"\s*#{1,6}\s")
+_MOST_INDENT = 40
+_COLON = (":", "：")
+
+
+class _Source(NamedTuple):
+    """Where the parsed lines are in the text."""
+
+    lines: Sequence[str]
+    origin: Sequence[int]
+    """Of each line that was read, which one it is in the text."""
+
+    def span(self, node: SyntaxTreeNode) -> tuple[int, int]:
+        """First line of a node, and one past its last that is not blank."""
+        first, end = (self.origin[line] for line in node.map or (0, 0))
+        while end > first and not self.lines[end - 1].strip():
+            end -= 1
+        return first, end
+
+    def first_line(self, node: SyntaxTreeNode) -> str:
+        return self.lines[self.span(node)[0]].rstrip()
+
+
+def blocks_of(lines: Sequence[str]) -> list[Block]:
+    """Return the blocks of a text's lines, in order; they do not overlap."""
+    numbers, read = zip(*_separated([_plain(line) for line in lines]), strict=True)
+    source = _Source(lines, [*numbers, len(lines)])
+    blocks: list[Block] = []
+    numbered: SyntaxTreeNode | None = None  # the last item of a numbered list that ends here
+    for node in SyntaxTreeNode(_MARKDOWN.parse("\n".join(read))).children:
+        above = [source.first_line(numbered)] if numbered and node.type == "bullet_list" else []
+        block = _block(node, source, above)
+        if block:
+            blocks.append(block)
+        numbered = node.children[-1] if node.type == "ordered_list" else None
+    return blocks
+
+
+def _block(node: SyntaxTreeNode, source: _Source, above: list[str]) -> Block | None:
+    first, end = source.span(node)
+    if node.type.endswith("_list"):
+        return Block("list", first, end, items=list(_bullets(node, source, above)))
+    if node.type == "table" and end - first > 2:
+        columns = "\n".join(line.rstrip() for line in source.lines[first : first + 2])
+        rows = [Item(line, line, [columns]) for line in range(first + 3, end)]
+        return Block("list", first, end, items=[Item(first, first + 2, []), *rows])
+    if node.type == "heading" and (node.markup.startswith("#") or end - first == 2):
+        return Block("title", first, end, depth=int(node.tag[1:]))
+    if node.type == "heading":  # lines above a rule: front matter, or prose
+        return Block("lines", first, end - 1)
+    if node.type in ("paragraph", "table"):
+        return Block("lines", first, end)
+    return None if node.type == "hr" else Block("other", first, end)
+
+
+def _bullets(node: SyntaxTreeNode, source: _Source, above: list[str]) -> Iterator[Item]:
+    for item in node.children:
+        first, _ = source.span(item)
+        yield Item(first, first, above)
+        for child in item.children:
+            if child.type.endswith("_list"):
+                yield from _bullets(child, source, [*above, source.first_line(item)])
+
+
+def _separated(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Yield each line with its number; before a heading between two lists, a blank one that has the same number.
+
+    A heading is what announces a list with a colon, or words alone where words head the first list too; other words
+    behind an item go on with it.
+    """
+    indent = -1  # of the item before, in this paragraph
+    named = False
+    for number, line in enumerate(lines):
+        if not line.strip():
+            indent, named = -1, False
+        elif _BULLET.match(line):
+            indent = _indent(line)
+        elif indent < 0:
+            named = not _TITLE.match(line)
+        elif _indent(line) <= indent and number + 1 < len(lines) and _BULLET.match(lines[number + 1]):
+            words = line.strip()
+            if words.endswith(_COLON) or (named and not words[0].islower() and not words.endswith((".", "!", "?"))):
+                yield number, ""
+                indent, named = -1, True
+        yield number, line
+
+
+def is_bullet(line: str) -> bool:
+    """Whether a line begins an item."""
+    return bool(_BULLET.match(_plain(line)))
+
+
+def _plain(line: str) -> str:
+    """A line with a bullet of Markdown; no further in than parsing takes time for each level."""
+    line = line.replace("\r", " ")
+    words = line.lstrip()
+    indent = line[: len(line) - len(words)]
+    return indent[-_MOST_INDENT:] + _TYPED.sub("-", words)
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())

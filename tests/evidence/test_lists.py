@@ -1,0 +1,156 @@
+"""Lists as people and agents write them: what heads what, and what does not."""
+
+import time
+
+import pytest
+
+from plume_memory.evidence.route import UnitIndex
+from plume_memory.evidence.units import statements_of, units_of
+from plume_memory.records import Transition
+
+
+def own_words(text: str) -> list[str]:
+    units = units_of(
+        [Transition(1, text)], budget_tokens=99, count_tokens=lambda t: len(t.split()), single_sentences=True
+    )
+    return [unit.text[unit.own :].strip() for unit in units]
+
+
+def test_a_record_stands_under_the_line_that_names_whom_it_is_about():
+    assert statements_of("Name: Alice\nCity: Bern\nJob: pilot\nName: Bob\nCity: Rome") == [
+        "Name: Alice",
+        "Name: Alice\nCity: Bern",
+        "Name: Alice\nJob: pilot",
+        "Name: Bob",
+        "Name: Bob\nCity: Rome",
+    ]
+    assert statements_of("- **Name:** Alice\n- City: Bern")[1] == "- **Name:** Alice\n- City: Bern"
+
+
+def test_records_that_begin_alike_do_so_too_unless_they_have_headings():
+    assert statements_of("Customer: Acme\nCity: Bern\n\nCustomer: Bolt\nCity: Rome") == [
+        "Customer: Acme",
+        "Customer: Acme\nCity: Bern",
+        "Customer: Bolt",
+        "Customer: Bolt\nCity: Rome",
+    ]
+    headed = statements_of("## Alice\nJob: nurse\nCity: Bern\n\n## Bob\nJob: pilot\nCity: Rome")
+    assert headed[1::2] == ["## Alice\nCity: Bern", "## Bob\nCity: Rome"]
+
+
+def test_short_lines_of_their_own_are_no_heading_of_a_list_behind_a_blank_line():
+    assert statements_of("Alice moved\n\nShe is happy\n\n- city: Bern\n- dog: Rex") == [
+        "Alice moved",
+        "She is happy",
+        "- city: Bern",
+        "- dog: Rex",
+    ]
+
+
+@pytest.mark.parametrize("heading", ["**Alice**", "Alice:", "## Alice", "Alice\n====="])
+def test_what_is_marked_is_one(heading):
+    assert statements_of(f"{heading}\n\n- city: Bern\n- dog: Rex")[1] == f"{heading.splitlines()[0]}\n- dog: Rex"
+
+
+def test_a_title_without_text_is_no_part_of_the_item_under_the_next():
+    assert statements_of("# Plans\n\n# Facts\n\n- a b\n- c d") == ["# Plans", "# Facts\n\n- a b", "# Facts\n- c d"]
+
+
+def test_of_prose_before_a_list_only_the_last_sentence_announces_it():
+    assert statements_of("We met for hours. Bob was late. Decided, in the end:\n- Bern it is\n- Rome is out") == [
+        "We met for hours.",
+        "Bob was late.",
+        "Decided, in the end:\n- Bern it is",
+        "Decided, in the end:\n- Rome is out",
+    ]
+    assert statements_of("We met in Paris.\nGroceries\n- whole milk\n- rye bread")[1:] == [
+        "Groceries\n- whole milk",
+        "Groceries\n- rye bread",
+    ]
+
+
+def test_items_below_others_keep_them_across_blank_lines():
+    assert statements_of("- Alice\n\n  - city: Bern\n\n  - dog: Rex\n\n- Bob\n\n  - city: Rome") == [
+        "- Alice",
+        "- Alice\n  - city: Bern",
+        "- Alice\n  - dog: Rex",
+        "- Bob",
+        "- Bob\n  - city: Rome",
+    ]
+    assert statements_of("1. Alice\n- city: Bern\n2. Bob\n- city: Rome")[1::2] == [
+        "1. Alice\n- city: Bern",
+        "2. Bob\n- city: Rome",
+    ]
+
+
+def test_what_announces_stands_under_words_alone():
+    assert statements_of("Alice\nContact:\n- phone: 1\nFamily:\n- dog: Rex\n\nBob\n- dog: Max") == [
+        "Alice\nContact:\n- phone: 1",
+        "Alice\nFamily:\n- dog: Rex",
+        "Bob\n- dog: Max",
+    ]
+
+
+def test_an_underlined_title_and_front_matter():
+    assert statements_of("---\nname: Alice\ncity: Bern\n---\n\nWork\n----\n- Acme, Bern\n- since 2020") == [
+        "---\nname: Alice",
+        "name: Alice\ncity: Bern\n---",
+        "Work\n----\n- Acme, Bern",
+        "Work\n- since 2020",
+    ]
+
+
+@pytest.mark.parametrize("code", ["```x```", "Use ```pip``` now", "~~~\n- a\n~~~"])
+def test_lists_behind_code_are_lists(code):
+    assert statements_of(f"{code}\n\n- city: Bern\n- dog: Rex")[-2:] == ["- city: Bern", "- dog: Rex"]
+
+
+@pytest.mark.parametrize("bullet", ["•", "–", "●", "(1)", "[x]", "12."])
+def test_bullets_that_people_type(bullet):
+    assert statements_of(f"Alice:\n\n{bullet} city: Bern\n{bullet} dog: Rex")[1] == f"Alice:\n{bullet} dog: Rex"
+
+
+def test_a_dialogue_is_no_record():
+    assert statements_of("User: I live in Bern.\nAssistant: Good to know.") == [
+        "User: I live in Bern.",
+        "Assistant: Good to know.",
+    ]
+
+
+def test_the_own_words_of_a_unit_are_behind_its_headings():
+    assert own_words("## Where is Alice?\n- in Bern\n- since May. Or June.\n\nBob sails.") == [
+        "- in Bern",
+        "- since May.",
+        "Or June.",
+        "Bob sails.",
+    ]
+
+
+def test_what_stands_under_a_question_is_evidence_and_the_question_is_none():
+    units = units_of(
+        [Transition(1, "## Where does Alice live?\n- Bern, in a flat\n- Why?")],
+        budget_tokens=99,
+        count_tokens=lambda t: len(t.split()),
+        single_sentences=True,
+    )
+    index = UnitIndex(units)
+    found = index.retold("Where does Alice live?", lambda texts: [-1.0] * len(texts), k=9)
+    assert [one.unit.text for one in found] == ["## Where does Alice live?\n- Bern, in a flat\n"]
+
+
+def test_items_of_a_list_are_not_alike_for_their_heading():
+    text = "Things that Alice Keller of Bern told me:\n- home: Thun\n- work: Acme"
+    units = units_of(
+        [Transition(1, text), Transition(2, text.replace("home: Thun\n- work: Acme", "dog: Rex\n- boat: Ida"))],
+        budget_tokens=99,
+        count_tokens=lambda t: len(t.split()),
+        single_sentences=True,
+    )
+    found = UnitIndex(units).retold("What is the home of Alice Keller?", lambda texts: [-1.0] * len(texts), k=9)
+    assert len(found) == len(units)
+
+
+def test_numbers_without_a_word_cost_little():
+    start = time.perf_counter()
+    assert len(statements_of("47! " * 30_000)) == 1
+    assert time.perf_counter() - start < 5
