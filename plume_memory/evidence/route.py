@@ -58,7 +58,7 @@ is no evidence (likeness.py).
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from itertools import islice, takewhile
 from typing import NamedTuple
 
 import numpy as np
@@ -74,13 +74,18 @@ K1 = 1.5
 """Saturation of a term's count (METHOD)."""
 
 SHORTLIST = 32
-"""Most units that `rerank` has read: the best by s(q,i). It bounds what a question costs on a long history."""
+"""Most units that a model reads: the best by s(q,i). It bounds what a question costs on a long history.
+
+Of `retold` on two chains after 20 updates (106 questions), one of the first three sentences holds the answer in
+78 % with 16, 81 % with 32, 84 % with 64.
+"""
+
+TIED = 64
+"""Most units that `retold` has read, where more share the last one's score: of all items under a heading that the
+question names none is better known than another."""
 
 MARGIN_NATS = 0.2
 """Recency margin of `rerank`, in place of δ."""
-
-RETOLD_SHORTLIST = 16
-"""Most units that `retold` has read; of the 35 questions above 8 find 51 %, 40 find 57 %."""
 
 Likelihoods = Callable[[Sequence[str]], Sequence[float]]
 """Texts -> mean log p of the question's tokens behind each, in nats."""
@@ -216,14 +221,15 @@ class UnitIndex:
         """
         if len(self) == 0 or k < 1 or not query.strip():
             return self.rank(query, delta=0.0, k=k)
-        read = self._read(query, likelihoods, rules, SHORTLIST)
+        read = self._read(query, likelihoods, rules)
         order, candidates = _activation_order(read.r, margin=MARGIN_NATS, k=k)
         return self._ranked(read, [int(i) for i in order], candidates, k)
 
     def retold(self, query: str, likelihoods: Likelihoods, *, k: int, rules: Rules = BARE) -> list[ScoredUnit]:
         """Return the evidence: up to `k` units by falling r(q, i), each in the place of what it retells.
 
-        At most `RETOLD_SHORTLIST` texts are read, and only these are evidence: what was not read may be an old telling.
+        At most `SHORTLIST` texts are read, `TIED` where more score as the last of them, and only these are evidence:
+        what was not read may be an old telling.
         A unit that another retells, or that says the same of somebody else, is left out, however few remain; so is a
         question, which nothing makes likelier than itself.
         Candidates have r within `MARGIN_NATS` of the best, or stand in for a unit that has. Else as `rerank`.
@@ -239,7 +245,7 @@ class UnitIndex:
         """
         if len(self) == 0 or k < 1 or not query.strip():
             return self.rank(query, delta=0.0, k=k)
-        read = self._read(query, likelihoods, rules, RETOLD_SHORTLIST, only_told=True)
+        read = self._read(query, likelihoods, rules, told=True)
         if not len(read.shortlist):
             return []
         order = self._order_of_retellings(query, read, rules)
@@ -252,7 +258,7 @@ class UnitIndex:
         """
         if len(self) == 0 or k < 1 or not query.strip():
             return self.rank(query, delta=0.0, k=k)
-        read = self._read(query, likelihoods, rules, RETOLD_SHORTLIST, only_told=True)
+        read = self._read(query, likelihoods, rules, told=True)
         if not len(read.shortlist):
             return self.rank(query, delta=0.0, k=k)
         order = self._order_of_retellings(query, read, rules)
@@ -268,17 +274,15 @@ class UnitIndex:
         order = dict.fromkeys([*within, *(newest[i] for i in falling if newest[i] in about)])
         return _Order(np.array(list(order), dtype=np.int64), len(set(within)))
 
-    def _read(
-        self, query: str, likelihoods: Likelihoods, rules: Rules, most: int, *, only_told: bool = False
-    ) -> "_Read":
-        """Have the best units by s(q, i) read; `only_told` leaves out those that ask."""
+    def _read(self, query: str, likelihoods: Likelihoods, rules: Rules, *, told: bool = False) -> "_Read":
+        """Have the best units by s(q, i) read; `told` leaves out those that ask, and takes what ties with the last."""
         lexical = self.score(query)
         best_first = _falling(lexical, np.arange(len(self)))
-        if only_told:
-            told = (int(i) for i in best_first if not _asks(self[int(i)]))
-            best = list(islice(told, most))
-        else:
-            best = best_first[:most].tolist()
+        eligible = (int(i) for i in best_first if not told or not _asks(self[int(i)]))
+        best = list(islice(eligible, SHORTLIST))
+        if told and best and lexical[best[-1]] > 0:
+            last = lexical[best[-1]]
+            best += takewhile(lambda i: lexical[i] == last, islice(eligible, TIED - len(best)))
         shortlist = np.sort(np.array(best, dtype=np.int64))  # by position, which is time
         if not best:
             nothing = np.zeros(0)

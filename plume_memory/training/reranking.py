@@ -132,7 +132,7 @@ class RerankingTask:
         self.base, self._settings, self._own, self._data = base, settings, own, data
         self._per_step = settings.run.accumulation * processes
         self._pool: tuple[int, list[list[Choice]]] = (-1, [])
-        self._head = text_head(base)
+        self._head = text_head(base, reranked=True)
         count = base.model.config.num_hidden_layers
         torch.manual_seed(settings.run.seed)
         self.network = RerankerNetwork(base.model, range(int(own.lowest_layer * count), count), own.rank)

@@ -6,7 +6,7 @@ import pytest
 
 from plume_memory.errors import InvalidInput
 from plume_memory.evidence.likeness import BARE, TRAINED, Rules
-from plume_memory.evidence.route import RETOLD_SHORTLIST, UnitIndex
+from plume_memory.evidence.route import SHORTLIST, TIED, UnitIndex
 from plume_memory.evidence.terms import asks
 from plume_memory.hypernet.fastweight.checkpoint import read_manifest
 from plume_memory.hypernet.reranker import load_reranker
@@ -117,7 +117,7 @@ def test_candidates_lie_within_the_margin_and_what_nothing_retells_is_listed_onc
 
 def test_only_the_shortlist_is_read_and_only_what_was_read_is_evidence() -> None:
     """Of more tellings of one fact than are read, the oldest must not come back as evidence unread."""
-    index = told(*(f"Alice lives in a small flat, number {i}." for i in range(RETOLD_SHORTLIST + 5)))
+    index = told(*(f"Alice lives in a small flat, number {i}{', flat' * (i > 9)}." for i in range(SHORTLIST + 10)))
     read: list[str] = []
 
     def likelihoods(shown: list[str]) -> list[float]:
@@ -125,13 +125,29 @@ def test_only_the_shortlist_is_read_and_only_what_was_read_is_evidence() -> None
         return [-1.0] * len(shown)
 
     found = index.retold("Where is the flat of Alice?", likelihoods, k=3)  # type: ignore[arg-type]
-    assert len(read) == RETOLD_SHORTLIST
+    assert len(read) == SHORTLIST
     assert [one.unit.position for one in found] == [len(index) - 1]
 
 
+@pytest.mark.parametrize("more", [1, TIED])
+def test_what_scores_as_the_last_of_the_shortlist_is_read_too(more: int) -> None:
+    """All items of a list under a heading hold the same of a question that names the heading."""
+    items = [f"Alice:\n- city number {i}" for i in range(SHORTLIST + more)]
+    index = UnitIndex([Unit(i, 1, 0, len(text), text, len("Alice:\n")) for i, text in enumerate(items)])
+    read: list[str] = []
+
+    def likelihoods(shown: list[str]) -> list[float]:
+        read.extend(shown)
+        return [-2.0 + (text == items[-SHORTLIST - 1]) for text in shown]
+
+    found = index.retold("Where does Alice live?", likelihoods, k=1)  # type: ignore[arg-type]
+    assert read == items[-TIED:]
+    assert found[0].unit.text == items[-SHORTLIST - 1]
+
+
 def test_a_list_holds_every_unit_the_evidence_first_the_unread_last() -> None:
-    index = told(*(f"Alice lives in a small flat, number {i}." for i in range(RETOLD_SHORTLIST + 5)))
-    log_p = [-1.0] * RETOLD_SHORTLIST
+    index = told(*(f"Alice lives in a small flat, number {i}." for i in range(TIED + 5)))
+    log_p = [-1.0] * TIED
     listed = index.ranked_retold("Where is the flat of Alice?", lambda texts: log_p[: len(texts)], k=99)
     positions = [one.unit.position for one in listed]
     assert sorted(positions) == list(range(len(index)))

@@ -9,6 +9,9 @@ import torch
 from tokenizers.processors import TemplateProcessing
 
 from plume_memory.errors import InvalidInput
+from plume_memory.hypernet.fastweight.checkpoint import read_manifest
+from plume_memory.hypernet.reranker import load_reranker
+from plume_memory.hypernet.shipped import shipped_hypernetwork
 from plume_memory.lora.factors import LoraFactors, Pair
 from plume_memory.model.adapters import decoder_layers, shared_rows
 from plume_memory.model.base import BaseModel
@@ -35,7 +38,7 @@ def slow(base: BaseModel, text_ids: Sequence[int], question_ids: Sequence[int]) 
 
 
 def text_ids(base: BaseModel, text: str) -> list[int]:
-    return base.chat.encode("\n" + text.strip() + "\n\nQuestion:")
+    return base.chat.encode(text.strip() + "\n\nQuestion:")
 
 
 @contextmanager
@@ -78,13 +81,14 @@ def test_with_an_adapter_a_text_is_read_as_by_the_model_that_has_it(tiny: BaseMo
     pair = Pair(torch.randn(1, 2, 64, generator=chance), torch.randn(1, 2, 32, generator=chance))
     factors = LoraFactors({"mlp.down_proj": pair}, (1,), scale=0.5)
     bare = question_likelihoods(tiny, TEXTS, QUESTION)
+    asked, before = tiny.chat.encode(f" {QUESTION}"), tiny.chat.encode("\n")
 
     adapter = shared_rows(factors, device=tiny.device, dtype=tiny.dtype)
     found = question_log_probs(tiny, TEXTS, QUESTION, adapter=adapter)
     delta = factors.delta("mlp.down_proj", 1)
     with torch.no_grad():
         inner.weight += delta
-        expected = question_likelihoods(tiny, TEXTS, QUESTION)
+        expected = [slow(tiny, [*before, *text_ids(tiny, text)], asked) for text in TEXTS]
         inner.weight -= delta
 
     assert [sum(one) / len(one) for one in found] == pytest.approx(expected, abs=1e-4)
@@ -127,8 +131,7 @@ def test_a_text_beyond_the_window_keeps_its_end_and_so_does_a_question(tiny_llam
         found = question_likelihoods(base, [long], QUESTION)
         question_likelihoods(base, [long], QUESTION * 9)
 
-    end = text_ids(base, long)[-(64 - len(asked) - 1) :]
-    assert found == pytest.approx([slow(base, [*base.chat.encode("\n"), *end], asked)], abs=1e-5)
+    assert found == pytest.approx([slow(base, text_ids(base, long)[-(64 - len(asked)) :], asked)], abs=1e-5)
     assert read == [(1, 64), (1, 64)]
 
     question = "Tell me about the pasted report. " * 20 + QUESTION
@@ -149,7 +152,7 @@ def test_a_tokenizer_that_begins_every_text_with_a_token_does_so_here(tiny_llama
 
     found = question_likelihoods(base, TEXTS, QUESTION)
 
-    assert found == pytest.approx([slow(base, [begin, *text_ids(base, text)[1:]], asked) for text in TEXTS], abs=1e-5)
+    assert found == pytest.approx([slow(base, [begin, *text_ids(base, text)], asked) for text in TEXTS], abs=1e-5)
 
 
 def test_nothing_to_read_and_nothing_to_ask(tiny_llama: BaseModel) -> None:
@@ -162,7 +165,15 @@ def test_nothing_to_read_and_nothing_to_ask(tiny_llama: BaseModel) -> None:
 
 
 @pytest.mark.model
-def test_the_first_word_of_a_text_is_read_too(smollm2: BaseModel) -> None:
+def test_a_reranker_reads_the_first_word_of_a_text_too(smollm2: BaseModel) -> None:
+    folder = shipped_hypernetwork("smollm2-135m")
+    assert folder is not None
+    sha256 = read_manifest(folder).reranker_sha256
+    assert sha256 is not None
+    reranker = shared_rows(load_reranker(folder, sha256), device=smollm2.device, dtype=smollm2.dtype)
     texts = ("Alice was born on 3 May.", "Bob was born on 7 June.", "Carla was born on 9 July.")
-    found = question_likelihoods(smollm2, texts, "When was Carla born?")
-    assert found[2] > max(found[:2]) + 0.5
+
+    found = question_log_probs(smollm2, texts, "When was Carla born?", adapter=reranker)
+
+    told = [sum(log_probs) / len(log_probs) for log_probs in found]
+    assert told[2] > max(told[:2]) + 0.2
