@@ -20,6 +20,7 @@ from plume_memory.hypernet.fastweight.parameterizer import load_fast_weight_para
 from plume_memory.hypernet.loading import load_hypernetwork
 from plume_memory.lora.factors import LoraFactors, Pair
 from plume_memory.lora.files import from_bytes
+from plume_memory.model.adapters import AdapterRows
 from plume_memory.model.likelihood import question_likelihoods, question_log_probs
 from plume_memory.records import History, Transition, Unit
 from plume_memory.testing import byte_tokenizer, tiny_base, tiny_engine
@@ -308,8 +309,10 @@ def test_a_networks_reranker_reads_units_and_is_part_of_the_fingerprint(network:
 
     asked = "Where does Alice live?"
     scores = {one.unit.position: one.score for one in with_it.rank(index, asked, k=3)}
-    expected = question_likelihoods(merged, [unit.text for unit in CHOSEN], asked)
-    assert scores == pytest.approx({unit.position: math.exp(p) for unit, p in zip(CHOSEN, expected, strict=True)})
+    idle = AdapterRows({}, 1, 0)  # so that the merged model reads as a reranker does
+    read = question_log_probs(merged, [unit.text for unit in CHOSEN], asked, adapter=idle)
+    expected = {unit.position: math.exp(sum(own) / len(own)) for unit, own in zip(CHOSEN, read, strict=True)}
+    assert scores == pytest.approx(expected)
     assert scores != pytest.approx({one.unit.position: one.score for one in plain.rank(index, asked, k=3)}, rel=1e-3)
 
     assert plain._activation.rules == BARE

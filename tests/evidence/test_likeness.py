@@ -61,6 +61,14 @@ def test_what_says_the_same_of_somebody_else_is_no_evidence_in_whatever_order_it
         assert order(told(*texts), [-1.0, -1.0]) == [(right, True)]
 
 
+def test_of_many_told_of_in_the_same_words_the_one_asked_about_alone_is_evidence() -> None:
+    """What all say is common then, so by rarity they would share next to nothing."""
+    jobs = {"Alice": "nurse", "Bob": "pilot", "Carla": "baker", "David": "lawyer", "Emma": "painter", "Frank": "farmer"}
+    index = told(*(f"{name} is a {job}." for name, job in jobs.items()))
+    for right, name in enumerate(jobs):
+        assert order(index, [-1.0] * 6, f"What is {name}'s job?") == [(right, True)]
+
+
 @pytest.mark.parametrize(
     "question", ["Where does Alice live?", "where does Alice live", "Hi, in which town does Alice live?"]
 )

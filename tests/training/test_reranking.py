@@ -15,7 +15,7 @@ from plume_memory.hypernet.fastweight.config import FastWeightConfig
 from plume_memory.hypernet.fastweight.network import FastWeightNetwork
 from plume_memory.hypernet.loading import load_hypernetwork
 from plume_memory.hypernet.reranker import FILE
-from plume_memory.model.adapters import shared_rows
+from plume_memory.model.adapters import AdapterRows, shared_rows
 from plume_memory.model.base import BaseModel
 from plume_memory.model.likelihood import question_log_probs
 from plume_memory.testing import tiny_base
@@ -101,7 +101,8 @@ def test_it_starts_as_the_bare_model_and_learns_which_sentence_answers(small: Sm
     settings = small(network=RERANKER, start=str(network))
     task = made(base, settings, fixed(SAMPLES))
     (choice, *_) = task._micro_batch(0)
-    bare = [question_log_probs(base, choice.sentences, q) for q in choice.questions]
+    idle = AdapterRows({}, 1, 0)
+    bare = [question_log_probs(base, choice.sentences, q, adapter=idle) for q in choice.questions]
     assert read(base, task, choice) == [pytest.approx([sum(t) / len(t) for t in own], abs=1e-5) for own in bare]
     assert task.evaluate(0)["first_notes"] == first(base, task) < 1.0
 
