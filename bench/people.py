@@ -4,7 +4,8 @@
 
 Eight texts, prose and lists, one memory each; nothing but a first name tells the sentences of one apart. `first`: the
 likeliest sentence is about the right person; `right`: so is the answer, which holds the value as whole words. The texts
-are in no training data; of the settings they chose how alike two statements are of two subjects (`PARALLEL`). One JSON line per answer, then the shares.
+are in no training data; of the settings they chose how alike two statements of two subjects are (`PARALLEL`). One JSON
+line per answer, then the shares.
 """
 
 import argparse
