@@ -100,10 +100,13 @@ def _block(node: SyntaxTreeNode, source: _Source, above: list[str]) -> Block | N
 def _bullets(node: SyntaxTreeNode, source: _Source, above: list[str]) -> Iterator[Item]:
     for item in node.children:
         first, _ = source.span(item)
-        yield Item(first, first, above)
-        for child in item.children:
-            if child.type.endswith("_list"):
-                yield from _bullets(child, source, [*above, source.first_line(item)])
+        below = [child for child in item.children if child.type.endswith("_list")]
+        parents = above
+        if not any(source.span(child)[0] == first for child in below):  # "- - Bern" has no words of its own
+            yield Item(first, first, above)
+            parents = [*above, source.first_line(item)]
+        for child in below:
+            yield from _bullets(child, source, parents)
 
 
 def _separated(lines: Sequence[str]) -> Iterator[tuple[int, str]]:

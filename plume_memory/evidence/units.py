@@ -48,7 +48,7 @@ def units_of(
                 continue
             headed = f"{heading}\n{text}"
             told = headed if heading and count_tokens(headed) <= budget_tokens else text
-            own = len(told) - (end - max(start, body))
+            own = len(told) - (end - (body if start < body < end else start))
             units.append(Unit(first_position + len(units), transition.version, start, end, told, own))
     return tuple(units)
 

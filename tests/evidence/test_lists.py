@@ -83,6 +83,15 @@ def test_items_below_others_keep_them_across_blank_lines():
     ]
 
 
+def test_an_item_that_is_a_list_has_no_words_of_its_own():
+    assert statements_of("Orders:\n- - two cups\n  - one pot\n- - a spoon") == [
+        "Orders:\n- - two cups",
+        "Orders:\n  - one pot",
+        "Orders:\n- - a spoon",
+    ]
+    assert statements_of("Hello there\n- 1.") == ["Hello there\n- 1."]
+
+
 def test_what_announces_stands_under_words_alone():
     assert statements_of("Alice\nContact:\n- phone: 1\nFamily:\n- dog: Rex\n\nBob\n- dog: Max") == [
         "Alice\nContact:\n- phone: 1",

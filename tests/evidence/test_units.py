@@ -23,7 +23,13 @@ PARTS = (
     *("| a | b |\n", "|---|---|\n", "  ", "3. third\n", "Bob has a boat\n", "def f(x):\n"),
 )
 LISTS = st.lists(st.sampled_from(PARTS), max_size=40).map("".join)
-TEXTS = st.one_of(st.text(max_size=400), st.text(alphabet="ab .!?\n\t。é-*#:|1", max_size=400), LISTS)
+MARKDOWN = (
+    *("- ", "* ", "1. ", "2) ", "• ", "(1) ", "[x] ", "    ", "\t", "> ", "# ", "---", "===", "```", "~~~", "|"),
+    *("a | b", "|---|---|", "Name: x", "Alice:", "**Bob**", "word ", "Hello there. ", "Is it? ", "[a]: b", "<div>"),
+    *("\n", "\n", "\n\n", "\r\n", "\r", "\x0b", "\x00", "\u2028", "\ufeff", "\\", "&#0;", "{", "=", "日本。"),
+)
+MARKS = st.lists(st.sampled_from(MARKDOWN), max_size=60).map("".join)
+TEXTS = st.one_of(st.text(max_size=400), st.text(alphabet="ab .!?\n\t。é-*#:|1", max_size=400), LISTS, MARKS)
 
 
 def words(text: str) -> int:
@@ -85,6 +91,7 @@ def test_single_sentences_lose_no_word_and_respect_the_budget(text, budget):
     assert len(single) >= len(packed)
     assert all(unit.text.endswith(text[unit.start : unit.end]) for unit in single)
     assert all(words(unit.text) <= budget for unit in single)
+    assert all(0 <= unit.own < len(unit.text) for unit in single)
 
 
 @pytest.mark.parametrize("mark", ["- ", "* ", "• ", "  - ", "[ ] ", ""])
@@ -223,10 +230,10 @@ def test_a_heading_that_does_not_fit_the_budget_is_left_out():
 
 
 def test_a_list_of_many_items_and_headings_costs_little():
-    start = time.perf_counter()
+    start = time.process_time()
     told = alone("".join(f"{' ' * depth}- item\n" for depth in range(2_000)) + "Bob:\n" * 20_000 + "- a b\n" * 20_000)
     assert len(told) > 21_000
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
 
 
 def test_many_short_lines_before_a_list_cost_little():
