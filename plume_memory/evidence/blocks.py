@@ -6,7 +6,7 @@ quotes, links and indented code are lines like others: in notes an indent is mos
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from markdown_it import MarkdownIt
@@ -28,7 +28,7 @@ class Block(NamedTuple):
     """Some lines of a text, blank ones behind them not counted."""
 
     kind: Literal["title", "list", "lines", "other"]
-    """`lines` are one paragraph of Markdown, `other` is code."""
+    """`lines` are one paragraph of Markdown, `other` is code or a rule."""
     first: int
     end: int
     """One past the last line."""
@@ -44,6 +44,8 @@ _TYPED = re.compile(r"^(?:[•‣▪◦●–]|\(\d{1,3}\)|\[[ xX]\])(?=\s+\S)")
 _BULLET = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+\S")
 _TITLE = re.compile(r"\s*#{1,6}\s")
 _MOST_INDENT = 40
+_CODE_INDENT = 4
+_SENTENCE_END = (".", ",", ";", "!")
 _COLON = (":", "：")
 
 
@@ -67,34 +69,33 @@ class _Source(NamedTuple):
 
 def blocks_of(lines: Sequence[str]) -> list[Block]:
     """Return the blocks of a text's lines, in order; they do not overlap."""
-    numbers, read = zip(*_separated([_plain(line) for line in lines]), strict=True)
+    numbers, read = zip(*_separated(list(_at_the_margin(map(_plain, lines)))), strict=True)
     source = _Source(lines, [*numbers, len(lines)])
     blocks: list[Block] = []
     numbered: SyntaxTreeNode | None = None  # the last item of a numbered list that ends here
     for node in SyntaxTreeNode(_MARKDOWN.parse("\n".join(read))).children:
-        above = [source.first_line(numbered)] if numbered and node.type == "bullet_list" else []
-        block = _block(node, source, above)
-        if block:
-            blocks.append(block)
+        follows = numbered and node.type == "bullet_list" and source.span(numbered)[1] == source.span(node)[0]
+        blocks.append(_block(node, source, [source.first_line(numbered)] if numbered and follows else []))
         numbered = node.children[-1] if node.type == "ordered_list" else None
     return blocks
 
 
-def _block(node: SyntaxTreeNode, source: _Source, above: list[str]) -> Block | None:
+def _block(node: SyntaxTreeNode, source: _Source, above: list[str]) -> Block:
     first, end = source.span(node)
     if node.type.endswith("_list"):
         return Block("list", first, end, items=list(_bullets(node, source, above)))
     if node.type == "table" and end - first > 2:
-        columns = "\n".join(line.rstrip() for line in source.lines[first : first + 2])
-        rows = [Item(line, line, [columns]) for line in range(first + 3, end)]
+        columns = [line.rstrip() for line in source.lines[first : first + 2]]
+        rows = [Item(line, line, columns) for line in range(first + 3, end)]
         return Block("list", first, end, items=[Item(first, first + 2, []), *rows])
-    if node.type == "heading" and (node.markup.startswith("#") or end - first == 2):
+    underlined = end - first == 2 and not source.lines[first].rstrip().endswith(_SENTENCE_END)
+    if node.type == "heading" and (node.markup.startswith("#") or underlined):
         return Block("title", first, end, depth=int(node.tag[1:]))
     if node.type == "heading":  # lines above a rule: front matter, or prose
         return Block("lines", first, end - 1)
     if node.type in ("paragraph", "table"):
         return Block("lines", first, end)
-    return None if node.type == "hr" else Block("other", first, end)
+    return Block("other", first, end)
 
 
 def _bullets(node: SyntaxTreeNode, source: _Source, above: list[str]) -> Iterator[Item]:
@@ -132,6 +133,19 @@ def _separated(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
         yield number, line
 
 
+def _at_the_margin(lines: Iterable[str]) -> Iterator[str]:
+    """Yield lines without the indent of a list that begins so far in that Markdown takes it for code."""
+    outer = -1  # indent of the outermost item of the list that is open
+    for line in lines:
+        words = line.lstrip()
+        indent = len(line) - len(words)
+        if _BULLET.match(line):
+            outer = indent if outer < 0 else min(outer, indent)
+        elif words and indent <= outer:
+            outer = -1
+        yield line[outer:] if words and outer >= _CODE_INDENT else line
+
+
 def is_bullet(line: str) -> bool:
     """Whether a line begins an item."""
     return bool(_BULLET.match(_plain(line)))
@@ -139,7 +153,7 @@ def is_bullet(line: str) -> bool:
 
 def _plain(line: str) -> str:
     """A line with a bullet of Markdown; no further in than parsing takes time for each level."""
-    line = line.replace("\r", " ")
+    line = line.replace("\r", " ").expandtabs(_CODE_INDENT)
     words = line.lstrip()
     indent = line[: len(line) - len(words)]
     return indent[-_MOST_INDENT:] + _TYPED.sub("-", words)

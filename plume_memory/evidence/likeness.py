@@ -41,6 +41,7 @@ updates:
 """
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -77,6 +78,9 @@ Not by rarity: what is told of six people in the same words makes these words co
 """
 
 
+_LABEL = re.compile(r"[\W_]*(\w[^:\n]{0,60}):\s")
+
+
 class Likeness:
     """How much some units, in temporal order, say the same, and what of the question they hold."""
 
@@ -85,9 +89,11 @@ class Likeness:
         self._rules = rules
         asked = set(terms_of(question)) - FUNCTION_WORDS
         self._units = units
-        self._terms = [set(terms_of(unit.text[unit.own :])) for unit in units]  # all items of a list share headings
-        self._asked = [set(terms_of(unit.text)) & asked for unit in units]
-        containing = Counter(term for own in self._terms for term in own)
+        self._own = [set(terms_of(unit.text[unit.own :])) for unit in units]  # all items of a list share headings
+        self._told = [set(terms_of(unit.text)) for unit in units]
+        self._labels = [_label_of(unit.text[unit.own :]) for unit in units]
+        self._asked = [told & asked for told in self._told]
+        containing = Counter(term for told in self._told for term in told)
         self._rarity = {term: math.log(1 + len(units) / n) for term, n in containing.items()}
 
     def retellings(self, log_p: NDArray[np.float64]) -> list[int]:
@@ -121,11 +127,18 @@ class Likeness:
         }
 
     def _alike(self, i: int, j: int) -> float:
-        one, other = self._terms[i], self._terms[j]
+        one, other = self._own[i], self._own[j]
         return len(one & other) / max(1, len(one | other))
 
     def _shared(self, i: int, j: int) -> float:
         # sorted: sums round the same way in every process
-        one, other = self._terms[i], self._terms[j]
+        # a new value alone takes its meaning from its heading, one with a label does not
+        sets = self._told if self._labels[i] == self._labels[j] else self._own
+        one, other = sets[i], sets[j]
         whole = sum(self._rarity[term] for term in sorted(one | other))
         return sum(self._rarity[term] for term in sorted(one & other)) / whole if whole else 0.0
+
+
+def _label_of(words: str) -> str:
+    match = _LABEL.match(words)
+    return match.group(1).lower() if match else ""

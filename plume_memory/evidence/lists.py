@@ -49,10 +49,10 @@ _LABELLED = re.compile(r"\s*(?:[-*+•]\s+)?[*_]{0,2}(\w[^:|{}=;<>\n]{0,60}?)(?:
 _NOTE = re.compile(r"""["“'‘(]?(?:[^\W\d_]|\d)""")
 _CODE = re.compile(r"[{}=;<>]")
 _BLOCK = re.compile(r"\s*(?:class|def|if|elif|else|for|while|try|with|except|finally)\b")
-_BOLD = re.compile(r"\s*(\*\*|__)\S.*\1:?$")
+_BOLD = re.compile(r"\s*(\*\*|__)(?:(?!\1).)+\1:?$")
 _SENTENCE_END = (".", "!", "?", "…", ",", "。", "！", "？", "।", "؟", "۔")
 _COLON = (":", "：")
-_RULE = re.compile(r"\s*[-=_*]*$")
+_RULE = re.compile(r"\s*(?:([-*_=])[ \t]*(?:\1[ \t]*){2,})?$")
 _BOLD_DEPTH, _WORDS_DEPTH, _COLON_DEPTH = 7, 8, 9
 _HEADING_WORDS = 8
 _NOTE_WORDS = 3
@@ -60,6 +60,8 @@ _MOST_HEADINGS = 6
 _HEADING_CHARS = 200
 _KEYS = frozenset(["name", "full name", "first name", "title", "subject", "project", "company", "id"])
 """Labels with which a record says whom or what it is about."""
+_SPEAKERS = frozenset(["user", "assistant", "human", "ai", "system", "me", "you", "q", "a"])
+"""Labels that say who speaks, not what of."""
 
 
 def list_items(text: str) -> list[ListItem]:
@@ -141,12 +143,18 @@ class _Reader:
         self._outline = [one for one in self._outline if one.depth < _BOLD_DEPTH]
         self._waiting = None
 
+    def _says(self, first: int, stop: int) -> bool:
+        return any(char.isalnum() for line in self._lines[first:stop] for char in line)
+
     def _list(self, items: Sequence[Item], end: int) -> None:
         ends = [*(item.first for item in items[1:]), end]
-        keys = _KEYS if self._outline else _KEYS | self._repeated
-        for item, stop in zip(_under_their_keys(items, self._lines, keys), ends, strict=True):
-            while stop < len(self._lines) and _RULE.match(self._lines[stop]):
-                stop += 1
+        items = [item for item, stop in zip(items, ends, strict=True) if self._says(item.first, stop)]
+        if not items:
+            return
+        ends = [*(item.first for item in items[1:]), end]
+        while ends[-1] < len(self._lines) and _RULE.match(self._lines[ends[-1]]):
+            ends[-1] += 1
+        for item, stop in zip(_under_their_keys(items, self._lines, _KEYS | self._repeated), ends, strict=True):
             start = self._starts[item.first] if self._waiting is None else self._waiting
             outer = [one.text for one in self._outline if one.start < start]
             every = [one.text for one in self._outline]
@@ -156,22 +164,35 @@ class _Reader:
 
 
 def _under_their_keys(items: Sequence[Item], lines: Sequence[str], labels: Container[str]) -> Iterator[Item]:
-    """Yield items of a list; those of a record ("City: Bern") under the line that says whose record it is."""
-    key = ""  # the record's first line
+    """Yield items of a list; those of a record ("City: Bern") under the lines that say whose record it is."""
+    keys: list[str] = []  # the record's first line, and the next if it names, too
+    begun = -1  # which item has the first
     for at, item in enumerate(items):
         label = "" if item.parents else _label_of(lines[item.body])
-        if label and (label == _label_of(key) or (at == 0 and label in labels)):
-            key = lines[item.body]
-        elif key:
-            item = item._replace(parents=[key, *item.parents])
+        if label and ((keys and label == _label_of(keys[0])) or (at == 0 and label in labels)):
+            keys, begun = [lines[item.body]], at
+        elif keys:
+            item = item._replace(parents=[*keys, *item.parents])
+            if label in _KEYS and at == begun + 1:
+                keys = [*keys, lines[item.body]]
         yield item
 
 
 def _repeated_labels(lines: Sequence[str]) -> frozenset[str]:
-    """Labels with which more than one paragraph of lines begins: those of records, one after the other."""
-    first = (line for line, above in zip(lines, ["", *lines], strict=False) if line and not above)
-    times = Counter(_label_of(line) for line in first if not is_bullet(line))
-    return frozenset(label for label, count in times.items() if label and count > 1)
+    """Labels with which more than one paragraph under a title begins: those of records, one after the other.
+
+    What somebody says is labelled too, with the name of who says it, and is a sentence or more.
+    """
+    found: set[str] = set()
+    times: Counter[str] = Counter()
+    for line, above in zip(lines, ["", *lines], strict=False):
+        if line.startswith("#"):
+            times.clear()
+        label = "" if above or is_bullet(line) or line.endswith(_SENTENCE_END) else _label_of(line)
+        times[label] += 1
+        if label and label not in _SPEAKERS and times[label] > 1:
+            found.add(label)
+    return frozenset(found)
 
 
 def _label_of(line: str) -> str:

@@ -107,6 +107,8 @@ def _sentences(text: str, start: int, body: int, end: int) -> list[_Piece]:
         if any(char.isalpha() for char in text[body + sentence.start : stop]):  # "1. " goes with what it numbers
             pieces.append(_Piece(start, stop))
             start = stop
-    if start < end:
+    if pieces and not any(char.isalnum() for char in text[start:end]):  # a rule goes with what it is drawn under
+        pieces[-1] = pieces[-1]._replace(end=end)
+    elif start < end:
         pieces.append(_Piece(start, end))
     return pieces

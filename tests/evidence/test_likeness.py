@@ -61,6 +61,13 @@ def test_what_says_the_same_of_somebody_else_is_no_evidence_in_whatever_order_it
         assert order(told(*texts), [-1.0, -1.0]) == [(right, True)]
 
 
+@pytest.mark.parametrize("heading", ["## Home town of Alice", "Home town of Alice:"])
+def test_a_new_value_under_the_same_heading_takes_the_place_of_the_old(heading: str) -> None:
+    texts = [f"{heading}\n- {city}" for city in ("Bern", "Rome")]
+    index = UnitIndex([Unit(i, i + 1, 0, len(text), text, len(heading) + 1) for i, text in enumerate(texts)])
+    assert order(index, [-1.0, -1.0], "What is the home town of Alice?") == [(1, True)]
+
+
 def test_of_many_told_of_in_the_same_words_the_one_asked_about_alone_is_evidence() -> None:
     """What all say is common then, so by rarity they would share next to nothing."""
     jobs = {"Alice": "nurse", "Bob": "pilot", "Carla": "baker", "David": "lawyer", "Emma": "painter", "Frank": "farmer"}

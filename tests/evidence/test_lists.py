@@ -38,6 +38,18 @@ def test_records_that_begin_alike_do_so_too_unless_they_have_headings():
     assert headed[1::2] == ["## Alice\nCity: Bern", "## Bob\nCity: Rome"]
 
 
+def test_a_title_above_all_records_is_no_heading_of_one():
+    told = statements_of("# Customers\n\nCustomer: Acme\nCity: Bern\n\nCustomer: Bolt\nCity: Rome")
+    assert told[1] == "# Customers\nCustomer: Acme\nCity: Bern"
+    assert told[3] == "# Customers\nCustomer: Bolt\nCity: Rome"
+
+
+def test_a_record_that_begins_with_a_number_has_its_name_too():
+    told = statements_of("ID: 1\nName: Alice\nCity: Bern\n\nID: 2\nName: Bob\nCity: Rome")
+    assert told[2] == "ID: 1\nName: Alice\nCity: Bern"
+    assert told[5].strip() == "ID: 2\nName: Bob\nCity: Rome"
+
+
 def test_short_lines_of_their_own_are_no_heading_of_a_list_behind_a_blank_line():
     assert statements_of("Alice moved\n\nShe is happy\n\n- city: Bern\n- dog: Rex") == [
         "Alice moved",
@@ -117,6 +129,67 @@ def test_lists_behind_code_are_lists(code):
 @pytest.mark.parametrize("bullet", ["•", "–", "●", "(1)", "[x]", "12."])
 def test_bullets_that_people_type(bullet):
     assert statements_of(f"Alice:\n\n{bullet} city: Bern\n{bullet} dog: Rex")[1] == f"Alice:\n{bullet} dog: Rex"
+
+
+@pytest.mark.parametrize(
+    "turns",
+    [
+        ("Alice: I live in Bern.", "Bob: I live in Rome.", "Alice: And I sail.", "Bob: I do not."),
+        ("User: I moved to Rome", "Assistant: Nice city", "User: And I sail", "Assistant: I see"),
+    ],
+)
+def test_a_dialogue_with_blank_lines_is_none_either(turns):
+    told = statements_of(f"{turns[0]}\n{turns[1]}\n\n{turns[2]}\n{turns[3]}")
+    assert [one.strip() for one in told] == list(turns)
+
+
+def test_a_sentence_above_a_rule_is_no_title():
+    told = statements_of("I live in Bern.\n---\n- I now live in Rome\n- my dog is Rex")
+    assert told == ["I live in Bern.\n---", "- I now live in Rome", "- my dog is Rex"]
+
+
+def test_a_rule_ends_what_was_announced_and_is_no_statement():
+    told = statements_of("Alice:\n- city: Bern\n- dog: Rex\n\n---\n\n- whole milk\n- rye bread\n\n---\n")
+    assert told[1:] == ["Alice:\n- dog: Rex\n\n---", "- whole milk", "- rye bread\n\n---"]
+    assert statements_of("It rains.\n\n* * *\n") == ["It rains.\n\n* * *"]
+
+
+def test_items_without_words_are_their_own_and_cost_little():
+    start = time.process_time()
+    assert len(statements_of("- a b\n" + "*\n" * 20_000 + "- c d\n- e f\n")) == 3
+    assert time.process_time() - start < 10
+
+
+def test_the_columns_of_a_wide_table_are_kept():
+    row = "| " + " | ".join(f"{cell:<15}" for cell in ("name", "born", "firm", "city", "cats", "food")) + " |"
+    rule = "|" + "|".join("-" * 17 for _ in range(6)) + "|"
+    told = statements_of(
+        f"{row}\n{rule}\n| Ann | 1990 | Acme | Bern | 1 | figs |\n| Bob | 1991 | Bolt | Rome | 2 | soup |"
+    )
+    assert told[-1].startswith("| name ")
+    assert told[-1].endswith("| Bob | 1991 | Bolt | Rome | 2 | soup |")
+
+
+@pytest.mark.parametrize("indent", ["\t", "    ", "      "])
+def test_lists_far_from_the_margin_are_lists(indent):
+    assert statements_of(f"{indent}- Alice lives in Bern\n{indent}- Bob lives in Rome") == [
+        "- Alice lives in Bern",
+        f"{indent}- Bob lives in Rome".strip(),
+    ]
+    told = statements_of(f"Alice:\n\n{indent}- city: Bern\n{indent}  - part: old\n\n{indent}- dog: Rex\n\nBob sails.")
+    assert [one.split() for one in told[1:]] == [
+        ["Alice:", "-", "city:", "Bern", "-", "part:", "old"],
+        ["Alice:", "-", "dog:", "Rex"],
+        ["Bob", "sails."],
+    ]
+
+
+def test_bullets_behind_a_blank_line_do_not_belong_to_the_last_number():
+    assert statements_of("1. Wake up\n2. Call Bob\n\n- whole milk\n- rye bread")[2:] == ["- whole milk", "- rye bread"]
+
+
+def test_prose_that_begins_and_ends_in_bold_is_no_heading():
+    assert statements_of("**Alice** lives in **Bern**\n\nCity: Rome\nDog: Rex")[0] == "**Alice** lives in **Bern**"
 
 
 def test_a_dialogue_is_no_record():
