@@ -5,7 +5,8 @@ A later unit retells an earlier one if it
 - holds every term of the question that the earlier one holds, `FUNCTION_WORDS` apart: what was asked about is still
   what it is about;
 - makes the question at most `reach_nats` less likely: a sentence about Alice's work does not retell where she lives;
-- shares `retold` of their terms, weighted by their rarity among the units.
+- shares `retold` of their terms, weighted by their rarity among the units; those of their headings too, unless they
+  are items of different labels.
 
 It takes the earlier unit's place. And a unit that says much the same as another (`PARALLEL`), but holds only a part of
 the question's terms that the other holds, is about somebody else: it is left out too. Share of questions whose
