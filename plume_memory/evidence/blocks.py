@@ -45,8 +45,8 @@ _BULLET = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+\S")
 _TITLE = re.compile(r"\s*#{1,6}\s")
 _MOST_INDENT = 40
 _CODE_INDENT = 4
-_SENTENCE_END = (".", ",", ";", "!")
-_COLON = (":", "：")
+_NO_TITLE_ENDS = (".", ",", ";", "!")
+COLON = (":", "：")
 
 
 class _Source(NamedTuple):
@@ -88,7 +88,7 @@ def _block(node: SyntaxTreeNode, source: _Source, above: list[str]) -> Block:
         columns = [line.rstrip() for line in source.lines[first : first + 2]]
         rows = [Item(line, line, columns) for line in range(first + 3, end)]
         return Block("list", first, end, items=[Item(first, first + 2, []), *rows])
-    underlined = end - first == 2 and not source.lines[first].rstrip().endswith(_SENTENCE_END)
+    underlined = end - first == 2 and not source.lines[first].rstrip().endswith(_NO_TITLE_ENDS)
     if node.type == "heading" and (node.markup.startswith("#") or underlined):
         return Block("title", first, end, depth=int(node.tag[1:]))
     if node.type == "heading":  # lines above a rule: front matter, or prose
@@ -127,7 +127,7 @@ def _separated(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
             named = not _TITLE.match(line)
         elif _indent(line) <= indent and number + 1 < len(lines) and _BULLET.match(lines[number + 1]):
             words = line.strip()
-            if words.endswith(_COLON) or (named and not words[0].islower() and not words.endswith((".", "!", "?"))):
+            if words.endswith(COLON) or (named and not words[0].islower() and not words.endswith((".", "!", "?"))):
                 yield number, ""
                 indent, named = -1, True
         yield number, line

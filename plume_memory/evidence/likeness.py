@@ -42,7 +42,6 @@ updates:
 """
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -50,6 +49,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from plume_memory.evidence.lists import label_of
 from plume_memory.evidence.terms import FUNCTION_WORDS, terms_of
 from plume_memory.records import Unit
 
@@ -79,9 +79,6 @@ Not by rarity: what is told of six people in the same words makes these words co
 """
 
 
-_LABEL = re.compile(r"[\W_]*(\w[^:\n]{0,60}):\s")
-
-
 class Likeness:
     """How much some units, in temporal order, say the same, and what of the question they hold."""
 
@@ -92,7 +89,7 @@ class Likeness:
         self._units = units
         self._own = [set(terms_of(unit.text[unit.own :])) for unit in units]  # all items of a list share headings
         self._told = [set(terms_of(unit.text)) for unit in units]
-        self._labels = [_label_of(unit.text[unit.own :]) for unit in units]
+        self._labels = [label_of(unit.text[unit.own :]) for unit in units]
         self._asked = [told & asked for told in self._told]
         containing = Counter(term for told in self._told for term in told)
         self._rarity = {term: math.log(1 + len(units) / n) for term, n in containing.items()}
@@ -138,8 +135,3 @@ class Likeness:
         one, other = sets[i], sets[j]
         whole = sum(self._rarity[term] for term in sorted(one | other))
         return sum(self._rarity[term] for term in sorted(one & other)) / whole if whole else 0.0
-
-
-def _label_of(words: str) -> str:
-    match = _LABEL.match(words)
-    return match.group(1).lower() if match else ""

@@ -18,7 +18,7 @@ from collections.abc import Container, Iterator, Sequence
 from itertools import accumulate, zip_longest
 from typing import NamedTuple
 
-from plume_memory.evidence.blocks import Item, blocks_of, is_bullet
+from plume_memory.evidence.blocks import COLON, Item, blocks_of, is_bullet
 from plume_memory.evidence.segment import sentence_spans
 
 
@@ -45,13 +45,12 @@ class _Heading(NamedTuple):
     text: str
 
 
-_LABELLED = re.compile(r"\s*(?:[-*+•]\s+)?[*_]{0,2}(\w[^:|{}=;<>\n]{0,60}?)(?::[*_]{0,2}| [|–—])\s+\S")
+_LABELLED = re.compile(r"\s*(?:(?:[-*+•]|\d{1,9}[.)])\s+)?[*_]{0,2}(\w[^:|{}=;<>\n]{0,60}?)(?::[*_]{0,2}| [|–—])\s+\S")
 _NOTE = re.compile(r"""["“'‘(]?(?:[^\W\d_]|\d)""")
 _CODE = re.compile(r"[{}=;<>]")
 _BLOCK = re.compile(r"\s*(?:class|def|if|elif|else|for|while|try|with|except|finally)\b")
 _BOLD = re.compile(r"\s*(\*\*|__)(?:(?!\1).)+\1:?$")
 _SENTENCE_END = (".", "!", "?", "…", ",", "。", "！", "？", "।", "؟", "۔")
-_COLON = (":", "：")
 _RULE = re.compile(r"\s*(?:([-*_=])[ \t]*(?:\1[ \t]*){2,})?$")
 _BOLD_DEPTH, _WORDS_DEPTH, _COLON_DEPTH = 7, 8, 9
 _HEADING_WORDS = 8
@@ -124,7 +123,7 @@ class _Reader:
     def _last_words(self, first: int, end: int, before_list: bool) -> None:
         """Take as a heading the last sentence of prose if it announces, or its last line if that stands alone."""
         last = self._lines[end - 1]
-        if last.endswith(_COLON):
+        if last.endswith(COLON):
             begin, stop = self._starts[first], self._starts[end - 1] + len(last)
             begin += sentence_spans(self._text[begin:stop])[-1].start
             self._head(_COLON_DEPTH, begin, self._text[begin:stop])
@@ -168,8 +167,8 @@ def _under_their_keys(items: Sequence[Item], lines: Sequence[str], labels: Conta
     keys: list[str] = []  # the record's first line, and the next if it names, too
     begun = -1  # which item has the first
     for at, item in enumerate(items):
-        label = "" if item.parents else _label_of(lines[item.body])
-        if label and ((keys and label == _label_of(keys[0])) or (at == 0 and label in labels)):
+        label = "" if item.parents else label_of(lines[item.body])
+        if label and ((keys and label == label_of(keys[0])) or (at == 0 and label in labels)):
             keys, begun = [lines[item.body]], at
         elif keys:
             item = item._replace(parents=[*keys, *item.parents])
@@ -188,14 +187,15 @@ def _repeated_labels(lines: Sequence[str]) -> frozenset[str]:
     for line, above in zip(lines, ["", *lines], strict=False):
         if line.startswith("#"):
             times.clear()
-        label = "" if above or is_bullet(line) or line.endswith(_SENTENCE_END) else _label_of(line)
+        label = "" if above or is_bullet(line) or line.endswith(_SENTENCE_END) else label_of(line)
         times[label] += 1
         if label and label not in _SPEAKERS and times[label] > 1:
             found.add(label)
     return frozenset(found)
 
 
-def _label_of(line: str) -> str:
+def label_of(line: str) -> str:
+    """Return what stands before the colon of a line that says "City: Bern", in small letters; empty if it does not."""
     match = _LABELLED.match(line)
     return match.group(1).strip("* _").lower() if match else ""
 
@@ -210,13 +210,13 @@ def _is_heading(line: str) -> bool:
 
 
 def _is_marked(line: str) -> bool:
-    return bool(_BOLD.match(line)) or (line.endswith(_COLON) and len(sentence_spans(line)) == 1)
+    return bool(_BOLD.match(line)) or (line.endswith(COLON) and len(sentence_spans(line)) == 1)
 
 
 def _depth_of(line: str) -> int:
     if _BOLD.match(line):
         return _BOLD_DEPTH
-    return _COLON_DEPTH if line.endswith(_COLON) else _WORDS_DEPTH
+    return _COLON_DEPTH if line.endswith(COLON) else _WORDS_DEPTH
 
 
 def _joined(headings: Sequence[str]) -> str:

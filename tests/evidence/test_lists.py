@@ -25,6 +25,7 @@ def test_a_record_stands_under_the_line_that_names_whom_it_is_about():
         "Name: Bob\nCity: Rome",
     ]
     assert statements_of("- **Name:** Alice\n- City: Bern")[1] == "- **Name:** Alice\n- City: Bern"
+    assert statements_of("1. Name: Alice\n2. City: Bern")[1] == "1. Name: Alice\n2. City: Bern"
 
 
 def test_records_that_begin_alike_do_so_too_unless_they_have_headings():
