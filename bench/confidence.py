@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hypernetwork import UNTRAINED
+from hypernetwork import NEWER
 
 from plume_memory.engine import Engine
 from plume_memory.memory import ParametricMemory
@@ -57,7 +57,7 @@ class Asked:
 def invented(count: int, seed: int) -> list[Told]:
     """Memories of three texts of invented facts, six questions each."""
     chance = random.Random(f"bench:confidence:{seed}")
-    source = FactSource("facts", smallest=1, exclude_families=UNTRAINED)
+    source = FactSource("facts", smallest=1, exclude_families=NEWER)
     told = []
     for _ in range(count):
         samples = [source.draw(chance, largest=4, update=False) for _ in range(3)]

@@ -61,9 +61,11 @@ GENERAL = (
     "What is the square root of 81?",
     "What animal says meow?",
 )
-UNTRAINED = ("life",)
-"""Families of invented facts that came after the shipped network: left out, so that its figures stay what they were."""
-TRAINED = [family for family in FAMILIES if family not in UNTRAINED]
+NEWER = ("life", "travel")
+"""Families of invented facts that came after the first figures: left out, so that all networks are asked the same.
+
+No network shipped so far was trained on `travel`."""
+DRAWN = [family for family in FAMILIES if family not in NEWER]
 SCORER = RougeScorer(["rougeL"], use_stemmer=True)
 SETTINGS = DecodeSettings(max_new_tokens=48)
 
@@ -182,7 +184,7 @@ class Bench:
                 told = list(zip(outputs, (a.answer for _, a in flat), strict=True))
                 shares[f"{way}_exact"] = mean([float(_ends(output, answer)) for output, answer in told])
                 shares[f"{way}_says"] = mean([float(holds(output, answer)) for output, answer in told])
-            families = {} if self.families == TRAINED else {"families": self.families}
+            families = {} if self.families == DRAWN else {"families": self.families}
             say({"what": f"facts_{count}", **families, "texts": len(samples), "questions": len(flat), **shares})
 
     def squad(self) -> None:
@@ -388,8 +390,8 @@ def options() -> argparse.ArgumentParser:
         "--families",
         nargs="+",
         choices=FAMILIES,
-        default=TRAINED,
-        help="of invented facts; life is untrained",
+        default=DRAWN,
+        help="of invented facts; travel is untrained",
     )
     parser.add_argument(
         "--without-context", action="store_true", help="leave out the prompts, which no network changes"

@@ -14,7 +14,7 @@ import random
 from pathlib import Path
 
 import torch
-from hypernetwork import UNTRAINED
+from hypernetwork import NEWER
 
 from plume_memory.hypernet.fastweight import checkpoint
 from plume_memory.hypernet.shipped import shipped_hypernetwork
@@ -58,7 +58,7 @@ def main() -> None:
     writer = FastWeightWriter(checkpoint.load(own).to(base.device), base)
     items = ItemWriter(base.chat, base.chat.encode(base.chat.suffix)[0], 20, statements=True)
     chance = random.Random("bench:places")
-    source = FactSource("facts", smallest=given.facts, exclude_families=UNTRAINED)
+    source = FactSource("facts", smallest=given.facts, exclude_families=NEWER)
     samples = [source.draw(chance, largest=given.facts, update=False) for _ in range(given.texts)]
     groups: dict[str, list[Hit]] = {}
     for at in range(0, len(samples), AT_ONCE):

@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from hypernetwork import UNTRAINED
+from hypernetwork import NEWER
 
 from eval.datasets.muse import load
 from plume_memory.engine import Engine
@@ -68,7 +68,7 @@ def memories(chance: random.Random) -> list[tuple[str, Sequence[str], Sequence[s
     for name, records in RECORDS.items():
         for transition in load(name, limit=records, steps=(5,)):
             found.append((name, transition.texts, [q.question for q in transition.questions[:4]]))
-    source = FactSource("facts", smallest=4, exclude_families=UNTRAINED)
+    source = FactSource("facts", smallest=4, exclude_families=NEWER)
     notes = (json.loads(line) for line in (Path(__file__).parent / "notes.jsonl").read_text("utf-8").splitlines())
     found += [("one note", (own["note"],), (own["question"],)) for own in notes]
     for sample in (source.draw(chance, largest=4, update=False) for _ in range(8)):

@@ -82,7 +82,7 @@ def histories(datasets: Sequence[str], limit: int | None) -> Iterator[tuple[str,
 def invented(name: str, texts: int) -> Iterator[tuple[str, str, Sequence[str], Sequence[Line]]]:
     """Unseen invented facts, every second text with a correction; not those of bench/hypernetwork.py."""
     chance = random.Random(f"rivals:{name}")
-    source = FactSource(name, smallest=FACTS[name])
+    source = FactSource(name, smallest=FACTS[name], exclude_families=["travel"])
     for number in range(texts):
         sample = source.draw(chance, largest=FACTS[name], update=number % 2 == 1)
         told = [sample.text] if sample.update is None else [sample.text, sample.update]

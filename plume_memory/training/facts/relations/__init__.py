@@ -16,6 +16,7 @@ from plume_memory.training.facts.relations import (
     schedules,
     self,
     ties,
+    travel,
     works,
 )
 
@@ -34,6 +35,7 @@ FAMILIES: dict[str, tuple[Relation, ...]] = {
     "schedules": schedules.RELATIONS,
     "self": self.RELATIONS,
     "ties": ties.RELATIONS,
+    "travel": travel.RELATIONS,
     "works": works.RELATIONS,
 }
 """Relations by the name of their family."""
