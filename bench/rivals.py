@@ -107,7 +107,7 @@ def answered(engine: Engine, texts: Sequence[str], questions: Sequence[Line]) ->
     settings = engine.decode_settings(max_new_tokens=TRIAL_TOKENS)
     for asked in questions:
         framed = engine.base.chat.framed([{"role": "user", "content": asked["question"]}])
-        routed = engine.activate(index, asked["question"])
+        routed = engine.activate(index, asked["question"], cache)
         sides = [routed, *([one] for one in routed)] if len(routed) > 1 else [routed]  # whoever leads
         contest = engine.contest(asked["question"], framed, whole, sides, cache)
         said = engine.decoder.decode(contest.rivals, settings)

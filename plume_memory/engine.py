@@ -10,7 +10,9 @@ name the text they came from; it knows nothing of databases.
 import hashlib
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property, lru_cache, partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Protocol
 
@@ -33,7 +35,7 @@ from plume_memory.model.adapters import shared_rows
 from plume_memory.model.base import BaseModel
 from plume_memory.model.decode import DecodeSettings, FusedDecoder, Query
 from plume_memory.model.grammar import Grammar
-from plume_memory.model.likelihood import question_log_probs
+from plume_memory.model.likelihood import ReadText, Rows, question_log_probs
 from plume_memory.model.prefix import KVPrefix, compile_prefix
 from plume_memory.model.prompt import Framed
 from plume_memory.model.rivals import Contest, Telling
@@ -46,6 +48,9 @@ Progress = Callable[[str, int, int], None]
 
 _JOINED = "joined:"
 """Marks what several units together, or one sentence, became: kept in this process only (`Engine.evidence`)."""
+
+READ_BYTES = 256 * 2**20
+"""What the model keeps of the units it has read for questions: some 300 sentences of SmolLM2-135M, 50 of Qwen3-4B."""
 
 DISTILLED_SETTINGS = MethodSettings(alpha=0.5, beta=0.5, lambda_max=10.0, tau=0.05, delta=0.4, unit_tokens=192)
 """Defaults for a model without a hypernetwork, where every unit is an adapter trained alone at full strength.
@@ -122,13 +127,15 @@ class Engine:
         self.decoder = FusedDecoder(base)
         self._reranker = reranker
         shared = None if reranker is None else shared_rows(reranker, device=base.device, dtype=base.dtype)
+        self._ranking_log_probs = partial(question_log_probs, base, adapter=shared)
         self._activation = Activation(
             self.settings,
             log_probs=partial(question_log_probs, base),
-            read=partial(question_log_probs, base, adapter=shared),
+            read=self._ranking_log_probs,
             rules=BARE if reranker is None else TRAINED,
         )
         self._recent = Recent()
+        self._read = Recent(READ_BYTES, size=attrgetter("nbytes"))
 
     @classmethod
     def load(
@@ -307,7 +314,8 @@ class Engine:
     def discard(self, history: History, cache: Cache) -> int:
         """Delete what was derived for a history, from the cache and this process; returns the number of texts.
 
-        What joined units became goes for every history of the cache's place: it does not say whose it was.
+        What joined units became, and what was read of units, goes for every history of the cache's place: it does
+        not say whose it was.
         """
         units = [unit.text for unit in self.units(history.transitions)]
         windows = [*self.windows(history.transitions), *self.windows(history.predecessor)]
@@ -318,6 +326,7 @@ class Engine:
                 cache.discard(key)
                 self._recent.discard(cache.place, key)
         self._recent.discard_all(cache.place, _JOINED)
+        self._read.discard_all(cache.place, "")
         return len(texts)
 
     def release(self, place: str) -> None:
@@ -326,6 +335,7 @@ class Engine:
         What is being derived meanwhile is given to who asked for it, and not kept.
         """
         self._recent.release(place)
+        self._read.release(place)
         self.__dict__.pop("_count_joined", None)  # its memory holds texts; the next count begins another
 
     def _written(self, units: Sequence[Unit], cache: Cache) -> LoraFactors:
@@ -374,13 +384,30 @@ class Engine:
 
     # --- question → units → decode --------------------------------------------------------------
 
-    def rank(self, index: UnitIndex, question: str, *, k: int) -> list[ScoredUnit]:
-        """Return up to `k` units in the order of activation; see `Activation.rank`."""
-        return self._activation.rank(index, question, k=k)
+    def rank(self, index: UnitIndex, question: str, cache: Cache | None = None, *, k: int) -> list[ScoredUnit]:
+        """Return up to `k` units in the order of activation; see `Activation.rank` and, for `cache`, `activate`."""
+        return self._activation_of(cache).rank(index, question, k=k)
 
-    def activate(self, index: UnitIndex, question: str) -> list[ScoredUnit]:
-        """Return the evidence of a question, none where memory does not bear on it; see `Activation.activate`."""
-        return self._activation.activate(index, question)
+    def activate(self, index: UnitIndex, question: str, cache: Cache | None = None) -> list[ScoredUnit]:
+        """Return the evidence of a question, none where memory does not bear on it; see `Activation.activate`.
+
+        Args:
+            index: the units of a history.
+            question: what is asked.
+            cache: whose history it is: what was read for one of its questions is not read again for the next, as
+                long as it is among the last `READ_BYTES`. None: nothing is kept.
+        """
+        return self._activation_of(cache).activate(index, question)
+
+    def _activation_of(self, cache: Cache | None) -> Activation:
+        if cache is None:
+            return self._activation
+
+        def keep(texts: Rows, read: Callable[[Rows], Sequence[ReadText]]) -> Sequence[ReadText]:
+            keys = [self._key("read", list(ids)) for ids in texts]
+            return self._read.fetch_all(cache, keys, lambda places: read([texts[at] for at in places]))
+
+        return replace(self._activation, read=partial(self._ranking_log_probs, keep=keep))
 
     def query(
         self, framed: Framed, global_adapter: LoraFactors | None, evidence: LoraFactors | KVPrefix | None

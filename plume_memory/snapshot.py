@@ -120,7 +120,7 @@ class Snapshot:
         """
         if k < 1:
             raise InvalidInput(f"k must be at least 1, got {k}.")
-        return self._engine.rank(self._index, query, k=k) if len(self._index) else []
+        return self._engine.rank(self._index, query, self._cache, k=k) if len(self._index) else []
 
     def ask(
         self,
@@ -258,7 +258,7 @@ class Snapshot:
         messages = _turns(question)
         asked = _asked(messages)
         framed = self._engine.base.chat.framed(messages, tools)
-        sides = self._engine.sides(self._engine.activate(self._index, asked) if len(self._index) else [])
+        sides = self._engine.sides(self._engine.activate(self._index, asked, self._cache) if len(self._index) else [])
         # an empty memory, or one that does not bear on the question, needs no global adapter
         global_adapter = self.global_adapter if sides[0] else None
         return asked, self._engine.contest(asked, framed, global_adapter, sides, self._cache), sides

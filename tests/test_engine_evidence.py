@@ -53,7 +53,8 @@ def test_the_likelihood_router_scores_a_shortlist_by_the_base_model() -> None:
     question = "Where does Alice live?"
     read: list[int] = []
     hook = engine.base.model.model.register_forward_pre_hook(
-        lambda module, args, kwargs: read.append(len(kwargs["input_ids"])), with_kwargs=True
+        lambda module, args, kwargs: read.append(0 if "attention_mask" in kwargs else len(kwargs["input_ids"])),
+        with_kwargs=True,
     )
 
     found = engine.rank(UnitIndex(units(*texts)), question, k=50)
@@ -67,6 +68,26 @@ def test_the_likelihood_router_scores_a_shortlist_by_the_base_model() -> None:
     assert [math.log(one.score) for one in shown] == pytest.approx(expected, abs=1e-5)
     assert {one.score for one in found[SHORTLIST:]} == {0.0}
     assert engine.rank(UnitIndex(units(*texts)), question, k=1) == found[:1]
+
+
+def test_what_was_read_for_one_question_is_not_read_for_the_next() -> None:
+    engine, cache = tiny_engine(settings=MethodSettings(router="likelihood")), Kept()
+    index = UnitIndex(units("Alice lives in Bern.", "Bob has a boat.", "Carol paints."))
+    read: list[int] = []
+    hook = engine.base.model.model.register_forward_pre_hook(
+        lambda module, args, kwargs: read.append(0 if "attention_mask" in kwargs else len(kwargs["input_ids"])),
+        with_kwargs=True,
+    )
+
+    engine.rank(index, "Where does Alice live?", cache, k=3)
+    longer = index.extended([Unit(3, 4, 0, 10, "Dora swims")])
+    found = engine.rank(longer, "Who has a boat?", cache, k=4)
+    hook.remove()
+
+    assert sum(read) == 4
+    assert found == engine.rank(longer, "Who has a boat?", k=4)
+    engine.discard(History("alice", 1, ()), cache)
+    assert not engine._read
 
 
 def test_the_routers_disagree_and_the_settings_choose() -> None:

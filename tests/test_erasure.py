@@ -72,13 +72,15 @@ def test_after_an_erasure_every_reader_is_as_one_that_never_had_the_text(tmp_pat
 
 
 def test_an_engine_lets_go_of_what_it_kept_of_the_place(tmp_path: Path) -> None:
-    engine = tiny_engine()
+    engine = tiny_engine(settings=MethodSettings(router="likelihood", max_new_tokens=3))
     with opened(tmp_path, "alice", engine) as memory:
         memory.update(SECRET)
         memory.ask(QUESTION)
         assert engine._recent
+        assert engine._read
         memory.erase(1, derive=False)
         assert not engine._recent
+        assert not engine._read
         assert "_count_joined" not in vars(engine)
         assert artifact_names(tmp_path) == set()
 
@@ -104,6 +106,7 @@ def test_what_a_pinned_version_derives_after_an_erasure_stays_nowhere(
         assert len(pinned.ask(QUESTION).evidence_units) > 0
 
         assert not engine._recent
+        assert not engine._read
         assert artifact_names(tmp_path) == set()
 
 

@@ -64,6 +64,48 @@ def test_releases_and_discards_leave_the_rest() -> None:
     assert recent.fetch(Owner("there"), "joined:b", lambda: 3) == 1
 
 
+def test_what_is_missing_of_several_is_made_together() -> None:
+    recent = Recent()
+    recent.fetch(Owner(), "b", lambda: "kept")
+    asked: list[list[int]] = []
+
+    def make(places: list[int]) -> list[str]:
+        asked.append(places)
+        return [f"made {place}" for place in places]
+
+    assert recent.fetch_all(Owner(), ["a", "b", "c", "a"], make) == ["made 0", "kept", "made 2", "made 0"]
+    assert recent.fetch_all(Owner(), ["c", "b"], make) == ["made 2", "kept"]
+    assert recent.fetch_all(Owner(), [], make) == []
+    assert recent.fetch_all(Owner("there"), ["b"], make) == ["made 0"]
+    assert recent.fetch_all(Owner(current=False), ["d"], make) == ["made 0"]
+    assert recent.fetch_all(Owner(), ["d"], lambda places: ["made again"]) == ["made again"]
+    assert asked == [[0, 2], [0], [0]]
+
+
+def test_what_is_made_together_while_its_place_is_released_is_not_kept() -> None:
+    recent = Recent()
+
+    def make(places: list[int]) -> list[int]:
+        recent.release("here")
+        return places
+
+    assert recent.fetch_all(Owner(), ["a", "b"], make) == [0, 1]
+    assert len(recent) == 0
+
+
+def test_room_is_counted_in_what_the_size_says() -> None:
+    recent = Recent(10, size=len)
+    for key in ("aaaa", "bbb", "cc"):
+        recent.fetch(Owner(), key, lambda key=key: key)  # type: ignore[misc]
+    recent.fetch_all(Owner(), ["aaaa", "ddddd"], lambda places: ["ddddd"])
+    assert set(recent._made) == {"here#aaaa", "here#ddddd"}, "the least lately used go until the rest has room"
+    assert recent.fetch(Owner(), "x" * 11, lambda: "x" * 11) == "x" * 11
+    assert set(recent._made) == {f"here#{'x' * 11}"}, "what is larger than the room is kept alone"
+    recent.discard("here", "x" * 11)
+    recent.fetch_all(Owner(), ["aaaaa", "bbbbb"], lambda places: ["aaaaa", "bbbbb"])
+    assert len(recent) == 2
+
+
 def test_of_threads_that_want_the_same_one_makes_it() -> None:
     recent, made, begun, go_on = Recent(), [], threading.Event(), threading.Event()
 

@@ -185,7 +185,7 @@ class PreparedPlume:
         """The units a question activates, in the router's order."""
         engine = self.method.engine
         if self.method.evidence == "routed":
-            return engine.activate(self.index, question.question)
+            return engine.activate(self.index, question.question, self.method.cache)
         # the latest unit that shares the longest piece of the evidence: it may run over a unit's end
         gold = max(self.index, key=lambda unit: (_shared(unit.text, question.gold_evidence), unit.position))
         return [ScoredUnit(gold, 0.0, True)]

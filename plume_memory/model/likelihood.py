@@ -4,10 +4,15 @@ Unsupervised passage re-ranking (UPR, Sachan et al. 2022, "Improving Passage Ret
 Question Generation"): a text that holds the answer makes its question likely, whether or not they share
 words. It knows nothing of units or routers.
 
-Legend: R texts of a batch, S tokens of the longest, D hidden width, n tokens of the question, V vocabulary.
+A text is read before the question, so what the model keeps of it (key/value states) serves every question: a caller
+that asks more than one passes `keep`.
+
+Legend: R texts of a batch, S tokens of the longest, D hidden width, n tokens of the question, V vocabulary; L layers, H
+key/value heads, d width of a head.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -22,8 +27,40 @@ BATCH_TOKENS = 4096
 QUESTION_TOKENS = 256
 """Longest question that is scored; of a longer one (a pasted document) the end is, where the asking stands."""
 
+_WIDTHS = 16
+"""A text is read at the next multiple of so many tokens: kernels round differently at every width, and what is kept of
+it must not depend on what was read beside it."""
+
 _PROJECTED = 128
 """Positions whose logits [.., V] are held at once: a large vocabulary costs more than the hidden states."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReadText:
+    """What a model keeps of a text it has read: enough to go on behind it."""
+
+    keys: Tensor
+    """[L, H, tokens, d] in the model's dtype, with rotary positions 0, 1, …"""
+    values: Tensor
+    """[L, H, tokens, d] in the model's dtype."""
+    last: Tensor
+    """[D], the final hidden state of the last token, which predicts what comes next."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes it takes."""
+        return self.keys.nbytes + self.values.nbytes + self.last.nbytes
+
+
+Rows = Sequence[Sequence[int]]
+"""Ids of some texts, each with the head of a text."""
+
+Keep = Callable[[Rows, Callable[[Rows], Sequence[ReadText]]], Sequence[ReadText]]
+"""(texts, reads some of them) -> each of the texts as it was read, now or before."""
+
+
+def _keep_nothing(texts: Rows, read: Callable[[Rows], Sequence[ReadText]]) -> Sequence[ReadText]:
+    return read(texts)
 
 
 def question_likelihoods(base: BaseModel, texts: Sequence[str], question: str) -> list[float]:
@@ -32,7 +69,12 @@ def question_likelihoods(base: BaseModel, texts: Sequence[str], question: str) -
 
 
 def question_log_probs(
-    base: BaseModel, texts: Sequence[str], question: str, *, adapter: AdapterRows | None = None
+    base: BaseModel,
+    texts: Sequence[str],
+    question: str,
+    *,
+    adapter: AdapterRows | None = None,
+    keep: Keep = _keep_nothing,
 ) -> list[list[float]]:
     r"""Return log p(question token | text, tokens before) of each of the question's n tokens, in nats, by text.
 
@@ -47,6 +89,7 @@ def question_log_probs(
         question: not blank.
         adapter: attached while the model reads, the same for every text (`shared_rows`): a trained reranker; the
             bare model reads without.
+        keep: gives back texts that were read before, by this model with this adapter, and has the others read.
 
     Raises:
         InvalidInput: the question has no token, or half a character.
@@ -55,9 +98,10 @@ def question_log_probs(
     head = text_head(base, reranked=adapter is not None)
     room = base.context_window - len(head) - len(asked)
     rows = [head + text_ids(base, text)[-room:] for text in texts]
+    read = keep(rows, lambda some: _read(base, some, adapter))
     found: list[list[float]] = [[] for _ in rows]
     for batch in _batches([len(row) + len(asked) for row in rows]):
-        for at, values in zip(batch, _score(base, [rows[i] for i in batch], asked, adapter), strict=True):
+        for at, values in zip(batch, _score(base, [read[i] for i in batch], asked, adapter), strict=True):
             found[at] = values
     return found
 
@@ -96,11 +140,12 @@ def text_head(base: BaseModel, *, reranked: bool) -> list[int]:
     return own or (base.chat.encode("\n") if reranked else [])
 
 
-def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Group rows of like length, the longest first: the first row of a batch is its width."""
+def _batches(lengths: Sequence[int], *, alike: bool = False) -> Iterator[list[int]]:
+    """Group rows of like length, or of the very same, the longest first: the first row of a batch is its width."""
     batch: list[int] = []
     for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
-        if batch and lengths[batch[0]] * (len(batch) + 1) > BATCH_TOKENS:
+        width = lengths[batch[0]] if batch else 0
+        if batch and (width * (len(batch) + 1) > BATCH_TOKENS or (alike and lengths[row] != width)):
             yield batch
             batch = []
         batch.append(row)
@@ -108,26 +153,71 @@ def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
         yield batch
 
 
-def _score(
-    base: BaseModel, rows: Sequence[list[int]], asked: list[int], adapter: AdapterRows | None
-) -> list[list[float]]:
-    """Log p of each of `asked` behind each row of ids.
+def _read(base: BaseModel, rows: Rows, adapter: AdapterRows | None) -> list[ReadText]:
+    """Read rows of ids, in batches of one width each.
 
     Padded on the right and without a mask: causal attention looks back only, through a sliding window too, so
     no token of a row ever sees its padding.
     """
-    starts = torch.tensor([len(row) - 1 for row in rows])  # the hidden state here predicts the question's first token
-    ids = torch.zeros(len(rows), max(map(len, rows)) + len(asked), dtype=torch.long)  # [R, S]
-    for at, row in enumerate(rows):
-        ids[at, : len(row) + len(asked)] = torch.tensor(row + asked)
-    positions = starts[:, None] + torch.arange(len(asked))  # [R, n]
-    with base.lock, torch.inference_mode(), attached(base.model, adapter):
-        hidden = base.model.model(input_ids=ids.to(base.device), use_cache=False).last_hidden_state  # [R, S, D]
-        hidden = hidden[torch.arange(len(rows), device=base.device)[:, None], positions.to(base.device)]  # [R, n, D]
-        targets = torch.tensor(asked, device=base.device).repeat(len(rows))
+    from transformers import DynamicCache  # noqa: PLC0415 — loaded with the model anyway
+
+    widths = [min(-(-len(row) // _WIDTHS) * _WIDTHS, base.context_window) for row in rows]
+    found: dict[int, ReadText] = {}
+    for batch in _batches(widths, alike=True):
+        lengths = [len(rows[i]) for i in batch]
+        ids = torch.zeros(len(batch), widths[batch[0]], dtype=torch.long)  # [R, S]
+        for at, i in enumerate(batch):
+            ids[at, : lengths[at]] = torch.tensor(rows[i])
+        cache = DynamicCache()  # without the model's config: layers with a sliding window keep the whole text too
+        with base.lock, torch.inference_mode(), attached(base.model, adapter):
+            output = base.model.model(input_ids=ids.to(base.device), past_key_values=cache, use_cache=True)
+        for at, i in enumerate(batch):
+            keys, values = (
+                torch.stack([side[at, :, : lengths[at]] for side in sides])
+                for sides in zip(*((layer.keys, layer.values) for layer in cache.layers), strict=True)
+            )
+            found[i] = ReadText(keys, values, output.last_hidden_state[at, lengths[at] - 1].clone())
+    return [found[i] for i in range(len(rows))]
+
+
+def _score(
+    base: BaseModel, read: Sequence[ReadText], asked: list[int], adapter: AdapterRows | None
+) -> list[list[float]]:
+    """Log p of each of `asked` behind each text."""
+    hidden = torch.stack([text.last for text in read])[:, None]  # [R, 1, D] predicts the question's first token
+    if len(asked) > 1:
+        hidden = torch.cat([hidden, _hidden_behind(base, read, asked[:-1], adapter)], dim=1)  # [R, n, D]
+    with base.lock, torch.inference_mode():
+        targets = torch.tensor(asked, device=base.device).repeat(len(read))
         log_p = _log_p(base, hidden.flatten(0, 1), targets)
-    by_row: list[list[float]] = log_p.view(len(rows), len(asked)).tolist()
-    return by_row
+    by_text: list[list[float]] = log_p.view(len(read), len(asked)).tolist()
+    return by_text
+
+
+def _hidden_behind(base: BaseModel, read: Sequence[ReadText], ids: list[int], adapter: AdapterRows | None) -> Tensor:
+    """Final hidden states [R, len(ids), D] of the same ids behind each text, whose states are padded on the left."""
+    from transformers import DynamicCache  # noqa: PLC0415 — loaded with the model anyway
+
+    lengths = torch.tensor([text.keys.shape[2] for text in read])
+    width = int(lengths.max())
+    L, H, _, d = read[0].keys.shape
+    states = torch.zeros(2, L, len(read), H, width, d, dtype=read[0].keys.dtype, device=base.device)
+    for at, text in enumerate(read):
+        states[0, :, at, :, width - lengths[at] :] = text.keys
+        states[1, :, at, :, width - lengths[at] :] = text.values
+    cache = DynamicCache()
+    for layer in range(L):
+        cache.update(states[0, layer], states[1, layer], layer)
+    mask = torch.arange(width + len(ids)) >= (width - lengths)[:, None]  # [R, S + n]
+    with base.lock, torch.inference_mode(), attached(base.model, adapter):
+        hidden: Tensor = base.model.model(
+            input_ids=torch.tensor([ids], device=base.device).expand(len(read), -1),
+            attention_mask=mask.to(base.device, torch.long),
+            position_ids=(lengths[:, None] + torch.arange(len(ids))).to(base.device),
+            past_key_values=cache,
+            use_cache=True,
+        ).last_hidden_state
+    return hidden
 
 
 def _log_p(base: BaseModel, hidden: Tensor, targets: Tensor) -> Tensor:

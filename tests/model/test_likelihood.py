@@ -1,8 +1,9 @@
 """Likelihoods of a question against plain forward passes of transformers, one text at a time."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -15,7 +16,14 @@ from plume_memory.hypernet.shipped import shipped_hypernetwork
 from plume_memory.lora.factors import LoraFactors, Pair
 from plume_memory.model.adapters import decoder_layers, shared_rows
 from plume_memory.model.base import BaseModel
-from plume_memory.model.likelihood import BATCH_TOKENS, QUESTION_TOKENS, question_likelihoods, question_log_probs
+from plume_memory.model.likelihood import (
+    BATCH_TOKENS,
+    QUESTION_TOKENS,
+    ReadText,
+    Rows,
+    question_likelihoods,
+    question_log_probs,
+)
 from plume_memory.testing import byte_tokenizer, tiny_base
 
 QUESTION = "Where does Alice live?"
@@ -41,19 +49,33 @@ def text_ids(base: BaseModel, text: str) -> list[int]:
     return base.chat.encode(text.strip() + "\n\nQuestion:")
 
 
+class Watched(NamedTuple):
+    """What a model is given."""
+
+    texts: list[torch.Size]
+    """Shapes of the ids that are read of texts."""
+    questions: list[torch.Size]
+    """Of a question, behind texts that were read."""
+    projected: list[int]
+    """Numbers of positions whose logits are computed."""
+
+
 @contextmanager
-def watched(base: BaseModel) -> Iterator[tuple[list[torch.Size], list[int]]]:
-    """Shapes of the ids that are read, and numbers of positions whose logits are computed."""
-    read: list[torch.Size] = []
-    projected: list[int] = []
+def watched(base: BaseModel) -> Iterator[Watched]:
+    """Watch what a model is given."""
+    seen = Watched([], [], [])
+
+    def note(module: object, args: object, kwargs: dict[str, torch.Tensor]) -> None:
+        (seen.questions if "attention_mask" in kwargs else seen.texts).append(kwargs["input_ids"].shape)
+
     hooks = [
-        base.model.model.register_forward_pre_hook(
-            lambda module, args, kwargs: read.append(kwargs["input_ids"].shape), with_kwargs=True
+        base.model.model.register_forward_pre_hook(note, with_kwargs=True),
+        base.model.lm_head.register_forward_pre_hook(
+            lambda module, args: seen.projected.append(args[0][..., 0].numel())
         ),
-        base.model.lm_head.register_forward_pre_hook(lambda module, args: projected.append(args[0][..., 0].numel())),
     ]
     try:
-        yield read, projected
+        yield seen
     finally:
         for hook in hooks:
             hook.remove()
@@ -100,39 +122,83 @@ def test_batches_are_bounded_and_only_the_questions_logits_are_computed(tiny: Ba
     texts = ["word " * (7 * i % 90) + str(i) for i in range(60)]
     asked = tiny.chat.encode(" " + QUESTION)
 
-    with watched(tiny) as (read, projected):
+    with watched(tiny) as seen:
         found = question_likelihoods(tiny, texts, QUESTION)
 
     assert found == pytest.approx([slow(tiny, text_ids(tiny, text), asked) for text in texts], abs=1e-5)
-    assert all(rows * width <= BATCH_TOKENS for rows, width in read)
-    assert len(read) > 1
-    assert [width for _, width in read] == sorted((width for _, width in read), reverse=True)
-    assert sum(rows for rows, _ in read) == len(texts)
-    assert sum(projected) == len(texts) * len(asked)
-    assert max(projected) < 256, "the logits of a large vocabulary are never held for a whole batch"
+    assert all(rows * width <= BATCH_TOKENS for rows, width in seen.texts)
+    assert len(seen.texts) > 1
+    assert [width for _, width in seen.texts] == sorted((width for _, width in seen.texts), reverse=True)
+    assert sum(rows for rows, _ in seen.texts) == sum(rows for rows, _ in seen.questions) == len(texts)
+    assert {width for _, width in seen.questions} == {len(asked) - 1}, "its last token foretells nothing of it"
+    assert len(seen.questions) > 1, "their states are bounded too"
+    assert sum(seen.projected) == len(texts) * len(asked)
+    assert max(seen.projected) < 256, "the logits of a large vocabulary are never held for a whole batch"
+
+
+def test_what_was_read_of_a_text_does_not_depend_on_what_was_read_beside_it(tiny: BaseModel) -> None:
+    """Kernels round differently at every width, and what is kept serves more questions than the one of that day."""
+    read: list[ReadText] = []
+
+    def keep(texts: Rows, make: Callable[[Rows], Sequence[ReadText]]) -> Sequence[ReadText]:
+        read.extend(make(texts))
+        return read[-len(texts) :]
+
+    with watched(tiny) as together:
+        question_log_probs(tiny, TEXTS, QUESTION, keep=keep)
+    with watched(tiny) as alone:
+        for text in TEXTS:
+            question_log_probs(tiny, [text], QUESTION, keep=keep)
+
+    assert {width for _, width in together.texts} == {width for _, width in alone.texts}
+    for one, other in zip(read[: len(TEXTS)], read[len(TEXTS) :], strict=True):
+        for states, again in ((one.keys, other.keys), (one.values, other.values), (one.last, other.last)):
+            torch.testing.assert_close(states, again, rtol=0, atol=1e-6)
+    assert read[0].nbytes == sum(states.nbytes for states in (read[0].keys, read[0].values, read[0].last))
+
+
+def test_what_was_read_serves_another_question(tiny: BaseModel) -> None:
+    kept: dict[tuple[int, ...], ReadText] = {}
+
+    def keep(texts: Rows, make: Callable[[Rows], Sequence[ReadText]]) -> Sequence[ReadText]:
+        missing = [ids for ids in texts if tuple(ids) not in kept]
+        kept.update(zip(map(tuple, missing), make(missing) if missing else [], strict=True))
+        return [kept[tuple(ids)] for ids in texts]
+
+    question_log_probs(tiny, TEXTS[:2], QUESTION, keep=keep)
+    question_log_probs(tiny, TEXTS[2:], QUESTION, keep=keep)
+    with watched(tiny) as seen:
+        found = question_log_probs(tiny, TEXTS, "And who has a boat?", keep=keep)
+        one_token = question_log_probs(tiny, TEXTS, "Who", keep=keep)
+
+    assert seen.texts == []
+    for texts, question in ((found, "And who has a boat?"), (one_token, "Who")):
+        plain = question_log_probs(tiny, TEXTS, question)
+        assert [p for each in texts for p in each] == pytest.approx([p for each in plain for p in each], abs=1e-5)
 
 
 def test_a_text_beyond_the_batchs_bound_is_read_alone(tiny_llama: BaseModel) -> None:
     base = tiny_base("llama", context_window=6000)
     texts = ["fish " * 1000, "moon", "lamp"]
 
-    with watched(base) as (read, _):
+    with watched(base) as seen:
         question_likelihoods(base, texts, QUESTION)
 
-    assert [shape[0] for shape in read] == [1, 2]
-    assert read[0][1] > BATCH_TOKENS
+    assert [shape[0] for shape in seen.texts] == [shape[0] for shape in seen.questions] == [1, 2]
+    assert seen.texts[0][1] > BATCH_TOKENS
 
 
 def test_a_text_beyond_the_window_keeps_its_end_and_so_does_a_question(tiny_llama: BaseModel) -> None:
     base = tiny_base("llama", context_window=64)
     long, asked = "beginning " * 9 + "the end", base.chat.encode(" " + QUESTION)
 
-    with watched(base) as (read, _):
+    with watched(base) as seen:
         found = question_likelihoods(base, [long], QUESTION)
         question_likelihoods(base, [long], QUESTION * 9)
 
     assert found == pytest.approx([slow(base, text_ids(base, long)[-(64 - len(asked)) :], asked)], abs=1e-5)
-    assert read == [(1, 64), (1, 64)]
+    assert seen.texts == [(1, 48), (1, 32)], "the next multiple of 16, within the window"
+    assert seen.questions == [(1, len(asked) - 1), (1, 31)]
 
     question = "Tell me about the pasted report. " * 20 + QUESTION
     expected = slow(
