@@ -1,8 +1,8 @@
 """The engine: one frozen model and its parameterizer, shared by any number of memories.
 
 It turns a history into the global adapter, a unit into the evidence stream, and both with a
-question into a decode. It keeps no state of any memory but a bounded cache of factors whose keys
-name the text they came from; it knows nothing of databases.
+question into a decode. It keeps no state of any memory but what it lately made of texts, factors and what was
+read of units, bounded and by place; it knows nothing of databases.
 
     ΔW_g = α ΔW_full + β (ΔW_full − ΔW_old)          (METHOD: global update representation)
 """
