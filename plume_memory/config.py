@@ -65,6 +65,13 @@ class MethodSettings(BaseModel):
         description="Weight of H(m*) where the evidence is one unit; several written together weigh 1. Beyond the "
         "paper, never used in reproduction rows.",
     )
+    insist_scale: float | None = Field(
+        default=None,
+        gt=0,
+        description="Weight of H(m*) when a question is decoded again because its answer holds no word of the evidence "
+        "(but those of the question); the second answer is given if it holds one (model/rivals.py). None: never. "
+        "Factors only. Never used in reproduction rows.",
+    )
     relevance: float | None = Field(
         default=None,
         description="Least gain in log p of the question's tokens by the evidence over no text, in nats under the base "
@@ -133,6 +140,7 @@ _ADDED = {
     "router": "lexical",
     "evidence_units": 1,
     "alone_scale": 1.0,
+    "insist_scale": None,
     "global_windows": "sum",
     "relevance": None,
     "alone_margin": None,

@@ -21,7 +21,7 @@ from plume_memory.distill import DistillationParameterizer
 from plume_memory.errors import InvalidInput
 from plume_memory.evidence.activation import Activation
 from plume_memory.evidence.likeness import BARE, TRAINED
-from plume_memory.evidence.provenance import last_telling, log_score
+from plume_memory.evidence.provenance import last_telling, log_score, takes_from
 from plume_memory.evidence.route import UnitIndex
 from plume_memory.evidence.tokens import build_encoding, token_counter
 from plume_memory.evidence.units import units_of
@@ -38,7 +38,7 @@ from plume_memory.model.grammar import Grammar
 from plume_memory.model.likelihood import ReadText, Rows, question_log_probs
 from plume_memory.model.prefix import KVPrefix, compile_prefix
 from plume_memory.model.prompt import Framed
-from plume_memory.model.rivals import Contest, Telling
+from plume_memory.model.rivals import Contest, Insistence, Telling
 from plume_memory.model.streams import Row
 from plume_memory.recent import Recent
 from plume_memory.records import History, ScoredUnit, Transition, Unit, join_transitions, join_units
@@ -282,7 +282,9 @@ class Engine:
 
         return self._recent.fetch(cache, key, read)
 
-    def evidence(self, units: Unit | Sequence[Unit], framed: Framed, cache: Cache) -> LoraFactors | KVPrefix:
+    def evidence(
+        self, units: Unit | Sequence[Unit], framed: Framed, cache: Cache, *, scale: float | None = None
+    ) -> LoraFactors | KVPrefix:
         """The evidence stream's adapter, H(m*) with the bias block, or its compiled prefix.
 
         Several units are written as one text, in temporal order (`join_units`), except by a parameterizer
@@ -295,6 +297,7 @@ class Engine:
             units: one, or several in any order.
             framed: the conversation, for a prefix.
             cache: where a single unit's factors or prefix are kept.
+            scale: weight of the factors; None: that of the settings, `alone_scale` of one unit and 1 of several.
 
         Raises:
             InvalidInput: no units.
@@ -306,8 +309,10 @@ class Engine:
             joined = len(chosen) > 1 or self.settings.router == "sentences"
             return self._prefix(framed.evidence_ids(join_units(chosen)), cache, joined=joined)
         factors = self._written(chosen, cache)
-        if len(chosen) == 1 and self.settings.alone_scale != 1:
-            factors = scaled(factors, self.settings.alone_scale)
+        if scale is None:
+            scale = self.settings.alone_scale if len(chosen) == 1 else 1.0
+        if scale != 1:
+            factors = scaled(factors, scale)
         bias = self.parameterizer.bias if self.parameterizer else None
         return factors if bias is None else weighted_sum([(1.0, factors), (1.0, bias)])
 
@@ -442,31 +447,47 @@ class Engine:
             sides: what each rival takes its evidence from.
             cache: see `evidence`.
         """
-        rivals = []
-        for side in sides:
-            if side:
-                evidence = self.evidence([one.unit for one in side], framed, cache)
-                rivals.append(self.query(framed, global_adapter, evidence))
-            else:
-                rivals.append(self.query(framed, None, None))
-        return self.contest_between(rivals, asked, sides)
 
-    def contest_between(self, rivals: Sequence[Query], asked: str, sides: Sequence[Sequence[ScoredUnit]]) -> Contest:
-        """Set rivals, one for each side, against each other by the settings."""
+        def rival(side: Sequence[ScoredUnit], scale: float | None) -> Query:
+            if not side:
+                return self.query(framed, None, None)
+            evidence = self.evidence([one.unit for one in side], framed, cache, scale=scale)
+            return self.query(framed, global_adapter, evidence)
+
+        return self.contest_between(rival, asked, sides)
+
+    def contest_between(
+        self,
+        rival: Callable[[Sequence[ScoredUnit], float | None], Query],
+        asked: str,
+        sides: Sequence[Sequence[ScoredUnit]],
+    ) -> Contest:
+        """Set rivals, one for each side, against each other by the settings.
+
+        Args:
+            rival: (units, scale) -> the question answered from these units; for `scale` see `evidence`.
+            asked: the question in it.
+            sides: what each rival takes its evidence from.
+        """
         chosen = self.settings
         counts = chosen.recency_margin is not None or chosen.told_weight > 0
 
-        def told(rival: int, answer: str) -> Telling | None:
-            found = last_telling(answer, asked, sides[rival])
+        def told(at: int, answer: str) -> Telling | None:
+            found = last_telling(answer, asked, sides[at])
             return None if found is None else Telling(found.unit.version, found.score)
 
+        def takes(at: int, answer: str) -> bool:
+            return takes_from(answer, asked, sides[at])
+
+        insists = chosen.insist_scale is not None and chosen.evidence == "lora"
         return Contest(
-            tuple(rivals),
+            tuple(rival(side, None) for side in sides),
             chosen.alone_margin or 0.0,
             told if counts else None,
             recency_margin=chosen.recency_margin,
             told_weight=chosen.told_weight,
             head_starts=tuple(chosen.score_weight * log_score(side) for side in sides),
+            insistence=Insistence(takes, lambda at: rival(sides[at], chosen.insist_scale)) if insists else None,
         )
 
     def decode_settings(

@@ -153,7 +153,16 @@ def test_the_margin_parts_fingerprints_and_none_keeps_those_of_before() -> None:
     assert engine_of(recency_margin=0.2).fingerprint != engine_of().fingerprint
     for own in ({"score_weight": 0.5}, {"told_weight": 0.1}, {"alone_lead": 0.5}):
         assert engine_of(**own).fingerprint != engine_of().fingerprint
-    later = {"alone_margin", "alone_lead", "recency_margin", "alone_scale", "score_weight", "told_weight"}
+    assert engine_of(insist_scale=3.0).fingerprint != engine_of().fingerprint
+    later = {
+        "alone_margin",
+        "alone_lead",
+        "recency_margin",
+        "alone_scale",
+        "insist_scale",
+        "score_weight",
+        "told_weight",
+    }
     assert not later & set(MethodSettings().canonical())
 
 
@@ -168,6 +177,46 @@ def test_one_unit_is_written_louder_and_several_together_are_not(opened: Opened)
         assert isinstance(now, LoraFactors)
         for name in once.modules:
             torch.testing.assert_close(now.delta(name, 0), factor * once.delta(name, 0))
+
+
+def test_what_took_nothing_from_its_evidence_is_asked_again_louder(
+    opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tiny model never says a word of its texts: here the louder answer is said to."""
+    plain, engine = engine_of(), engine_of(insist_scale=4.0)
+    with opened(plain) as memory:
+        first = memory.ask_many(ASKED, max_new_tokens=6)
+        sides = [list(answer.evidence_units) for answer in first]
+        adapter = memory.at(version=len(FACTS)).global_adapter
+    louder = []
+    for question, side in zip(ASKED, sides, strict=True):
+        framed = engine.base.chat.framed([{"role": "user", "content": question}])
+        evidence = plain.evidence([one.unit for one in side], framed, CountingCache(), scale=4.0)
+        settings = plain.decode_settings(max_new_tokens=6)
+        louder += plain.decoder.decode([plain.query(framed, adapter, evidence)], settings)
+    assert any(one.text != two.text for one, two in zip(first, louder, strict=True))
+
+    with ParametricMemory.open("alice", url=f"sqlite:///{tmp_path / 'log.db'}", engine=engine) as memory:
+        # the same memory; nothing is taken, so nothing changes
+        assert [answer.text for answer in memory.ask_many(ASKED, max_new_tokens=6)] == [one.text for one in first]
+        taken = {one.text for one in louder}
+        monkeypatch.setattr("plume_memory.engine.takes_from", lambda answer, *_: answer in taken)
+        answers = memory.ask_many(ASKED, max_new_tokens=6)
+        assert [answer.text for answer in answers] == [one.text for one in louder]
+        assert [list(answer.evidence_units) for answer in answers] == sides
+        for question, answer in zip(ASKED, answers, strict=True):
+            *_, last = memory.stream(question, max_new_tokens=6)
+            assert last.answer is not None
+            assert (last.answer.text, last.answer.evidence_units) == (answer.text, answer.evidence_units)
+
+
+def test_a_prefix_has_no_weight_to_insist_with(opened: Opened) -> None:
+    engine = engine_of(evidence="kv", insist_scale=4.0)
+    with opened(engine) as memory:
+        assert memory.ask(ASKED[0], max_new_tokens=4).text == memory.ask(ASKED[0], max_new_tokens=4).text
+        framed = engine.base.chat.framed([{"role": "user", "content": ASKED[0]}])
+        sides = engine.sides(memory.route(ASKED[0], k=3))
+        assert engine.contest(ASKED[0], framed, None, sides, CountingCache()).insistence is None
 
 
 def test_what_a_sentence_became_is_not_stored(opened: Opened, tmp_path: Path) -> None:

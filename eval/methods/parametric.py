@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from functools import partial
 from typing import Any, Literal
 
 from eval.methods.decoding import Answerer, replies, reply
@@ -193,19 +194,18 @@ class PreparedPlume:
     def contest(self, question: MuseQuestion, sides: Sequence[Sequence[ScoredUnit]]) -> Contest:
         """A rival for each evidence that may answer."""
         if self.method.streams == "global only":
-            sides = sides[:1]
-        rivals = [self.query(question, side) for side in sides]
-        return self.method.engine.contest_between(rivals, question.question, sides)
+            return Contest((self.query(question, sides[0]),))
+        return self.method.engine.contest_between(partial(self.query, question), question.question, sides)
 
-    def query(self, question: MuseQuestion, units: Sequence[ScoredUnit]) -> Query:
-        """The rows of one question by one evidence."""
+    def query(self, question: MuseQuestion, units: Sequence[ScoredUnit], scale: float | None = None) -> Query:
+        """The rows of one question by one evidence; for `scale` see `Engine.evidence`."""
         engine = self.method.engine
         framed = engine.base.chat.framed([{"role": "user", "content": question.question}])
         if self.method.streams == "global only":
             return engine.query(framed, self.global_adapter, None)
         if not units:  # memory does not bear on the question
             return engine.query(framed, None, None)
-        evidence = engine.evidence([one.unit for one in units], framed, self.method.cache)
+        evidence = engine.evidence([one.unit for one in units], framed, self.method.cache, scale=scale)
         whole = engine.query(framed, self.global_adapter, evidence)
         if self.method.streams == "fused" or whole.evidence_row is None:
             return whole

@@ -37,6 +37,22 @@ def source_of(answer: str, question: str, units: Sequence[ScoredUnit]) -> Scored
     return max(units, key=held, default=None)
 
 
+def takes_from(answer: str, question: str, units: Sequence[ScoredUnit]) -> bool:
+    """Return whether an answer holds a word that some units hold and the question does not.
+
+    Where the units hold none, the words cannot tell, and it is True: what is asked for with all the words of a sentence
+    is a yes, and of a text in another script nothing is seen.
+
+    Args:
+        answer: what was said, or the whole words of its beginning: once True, it stays so.
+        question: what was asked.
+        units: what it was answered from.
+    """
+    known = set(terms_of(question)) | FUNCTION_WORDS
+    news = {term for one in units for term in terms_of(one.unit.text)} - known
+    return not news or not news.isdisjoint(terms_of(answer))
+
+
 def last_telling(answer: str, question: str, units: Sequence[ScoredUnit]) -> ScoredUnit | None:
     """Return the latest of some units that say what a whole answer says; None where none does.
 

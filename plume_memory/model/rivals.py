@@ -98,6 +98,15 @@ class Telling(NamedTuple):
     """How likely it makes the question, exp of the mean log p of its tokens; above 0."""
 
 
+class Insistence(NamedTuple):
+    """What is done about an answer that took nothing from its evidence: the model kept to what it believes."""
+
+    takes: Callable[[int, str], bool]
+    """(index of a rival, whole words its answer begins with) -> whether it took something; once True, always."""
+    louder: Callable[[int], Query]
+    """Index of a rival -> the same question with more weight on the rival's evidence."""
+
+
 ToldBy = Callable[[int, str], Telling | None]
 """(index of a rival, its whole answer) -> what of its evidence says so last; None where no text of it does."""
 
@@ -119,6 +128,8 @@ class Contest:
     """Nats per token that an answer counts more if a text of its evidence says it."""
     head_starts: tuple[float, ...] = ()
     """Nats per token that count beside each rival's sureness, by what its evidence is worth; none if empty."""
+    insistence: Insistence | None = None
+    """None: what was answered first is given, whatever it says."""
 
     def winner(self, answers: Sequence[Decoded]) -> int:
         """Return the index of the rival whose answer is given; of equals the earlier, never one that says nothing."""
@@ -149,13 +160,13 @@ class Won:
 
 
 def decode_contests(decode: Decode, contests: Sequence[Contest], settings: DecodeSettings) -> list[Won]:
-    """Decode contests to their end: all rivals for a trial, then the winners that had more to say.
+    """Decode contests to their end: all rivals for a trial, the winners that had more to say, what is insisted on.
 
     A contest of one is decoded once. A winner that goes on starts again, so that its answer is the one it would
     give alone.
 
     Args:
-        decode: called at most twice, with all queries at once.
+        decode: called at most three times, with all queries at once.
         contests: any number.
         settings: the same for all; see `FusedDecoder.stream` for the errors.
     """
@@ -169,6 +180,13 @@ def decode_contests(decode: Decode, contests: Sequence[Contest], settings: Decod
     given = {c: own[winners[c]] for c, own in answers.items() if _is_whole(own[winners[c]], trial, settings)}
     rest = [c for c in range(len(contests)) if c not in given]
     given |= dict(zip(rest, decode([rivals[c][winners[c]] for c in rest], settings), strict=True))
+    insisted = {
+        c: own for c in range(len(contests)) if (own := _insistence(contests[c], winners[c], given[c], settings))
+    }
+    louder = decode([own.louder(winners[c]) for c, own in insisted.items()], settings) if insisted else []
+    for (c, own), again in zip(insisted.items(), louder, strict=True):
+        if own.takes(winners[c], again.text):
+            given[c] = again
     return [Won(winner, given[c]) for c, winner in enumerate(winners)]
 
 
@@ -177,8 +195,31 @@ def stream_contest(
 ) -> Generator[tuple[int, Step], None, None]:
     """Yield the steps of a contest's answer, each with the index of the rival it comes from.
 
-    With several rivals the first step comes when the trial is over.
+    With several rivals the first step comes when the trial is over; where a contest insists, when the answer has taken
+    something from its evidence, or at its end.
     """
+    if contest.insistence is None or settings.grammar is not None:
+        yield from _streamed(decoder, contest, settings)
+        return
+    held: list[tuple[int, Step]] = []
+    with closing(_streamed(decoder, contest, settings)) as decoding:
+        for rival, step in decoding:
+            held.append((rival, step))
+            if contest.insistence.takes(rival, _whole_words([one for _, one in held])):
+                yield from held
+                yield from decoding
+                return
+    rival, _ = held[-1]
+    with closing(decoder.stream([contest.insistence.louder(rival)], settings)) as decoding:
+        again = list(decoding)
+    took = contest.insistence.takes(rival, _whole_words(again))
+    yield from ((rival, step) for step in again) if took else held
+
+
+def _streamed(
+    decoder: FusedDecoder, contest: Contest, settings: DecodeSettings
+) -> Generator[tuple[int, Step], None, None]:
+    """The first answer, of the rival that wins."""
     trial = _trial(settings)
     rivals = _rivals(contest, settings)
     rival = 0
@@ -206,6 +247,20 @@ def _sureness(answer: Decoded) -> float:
     if not answer.text.strip():
         return -math.inf
     return sum(step.log_prob for step in answer.trace) / len(answer.trace)
+
+
+def _insistence(contest: Contest, rival: int, answer: Decoded, settings: DecodeSettings) -> Insistence | None:
+    """What to insist with, if the answer took nothing; a grammar leaves no choice of words."""
+    own = contest.insistence if settings.grammar is None else None
+    return own if own and not own.takes(rival, answer.text) else None
+
+
+def _whole_words(steps: Sequence[Step]) -> str:
+    """What was said so far, without the word that may go on."""
+    text = "".join(step.text for step in steps)
+    if steps[-1].finish_reason is not None:
+        return text
+    return text[: max((at for at, letter in enumerate(text, start=1) if letter.isspace()), default=0)]
 
 
 def _rivals(contest: Contest, settings: DecodeSettings) -> tuple[Query, ...]:

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from plume_memory.evidence.provenance import last_telling, log_score, source_of
+from plume_memory.evidence.provenance import last_telling, log_score, source_of, takes_from
 from plume_memory.records import ScoredUnit, Unit
 
 TEXTS = ("Alice lives in Bern.", "Alice works in Geneva.", "My name is Juno Abara.")
@@ -53,6 +53,34 @@ DRILLED = [ScoredUnit(Unit(i, i + 1, 0, len(text), text), 0.5, True) for i, text
 def test_what_is_said_last_counts_from_its_latest_telling(answer: str, version: int | None) -> None:
     found = last_telling(answer, "How deep is the borehole?", DRILLED)
     assert (found.unit.version if found else None) == version
+
+
+@pytest.mark.parametrize(
+    ("answer", "takes"),
+    [
+        ("The depth of the borehole is 803 metres.", True),
+        ("803", True),
+        ("The bit", True),
+        ("The borehole is how deep the drill team says.", True),
+        ("The borehole is deep.", False),  # the question's own words, and a function word of theirs
+        ("It depends on many factors.", False),
+        ("", False),
+    ],
+)
+def test_an_answer_takes_what_the_question_did_not_say(answer: str, takes: bool) -> None:
+    assert takes_from(answer, "How deep is the borehole?", DRILLED) is takes
+
+
+def test_where_the_words_cannot_tell_an_answer_takes() -> None:
+    """A yes to a whole sentence, a script without terms, no unit at all."""
+
+    def unit(text: str) -> list[ScoredUnit]:
+        return [ScoredUnit(Unit(0, 1, 0, len(text), text), 0.5, True)]
+
+    assert takes_from("Yes.", "Is Leo's car green?", unit("Leo's car is green."))
+    assert not takes_from("No.", "Is Leo's car red?", unit("Leo's car is green."))
+    assert takes_from("В Москве.", "Где я живу?", unit("Я живу в Москве."))
+    assert takes_from("Paris.", "What is the capital of France?", [])
 
 
 def test_the_score_of_an_evidence_is_its_best_units_and_nothing_is_endless() -> None:

@@ -1,16 +1,17 @@
 """Rivals: the surest answer is given, and it is the one that its rival gives alone."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from plume_memory.model import rivals
 from plume_memory.model.base import BaseModel
-from plume_memory.model.decode import Decoded, DecodeSettings, FusedDecoder, Query, collect
+from plume_memory.model.decode import Decoded, DecodeSettings, FusedDecoder, Query, Step, collect
 from plume_memory.model.grammar import Grammar
-from plume_memory.model.rivals import Contest, Telling, ToldBy, decode_contests, stream_contest
+from plume_memory.model.rivals import Contest, Insistence, Telling, ToldBy, decode_contests, stream_contest
 from plume_memory.model.streams import Row
 from plume_memory.records import TokenTrace, Usage
 from plume_memory.testing import random_factors, tiny_base
@@ -202,3 +203,88 @@ def test_an_answer_that_ends_in_the_trial_is_given_as_it_is(tiny: BaseModel, mon
     assert won.decoded.finish_reason == "stop"
     assert collect(contest.rivals[won.rival], steps).text == won.decoded.text
     assert [queries for queries, _ in calls] == [3, 0]
+
+
+def insisting(base: BaseModel, takes: Callable[[int, str], bool]) -> list[Contest]:
+    """The three contests; the louder query has an adapter of its own for each rival."""
+
+    def louder(contest: Contest, rival: int) -> Query:
+        prompt = contest.rivals[rival].global_row.prompt_ids
+        return Query(Row(prompt, random_factors(base.model, rank=4, seed=10 + rival)))
+
+    return [replace(one, insistence=Insistence(takes, partial(louder, one))) for one in contests(base)]
+
+
+def streamed(decoder: FusedDecoder, contest: Contest, settings: DecodeSettings = SETTINGS) -> tuple[int, Decoded]:
+    steps = list(stream_contest(decoder, contest, settings))
+    (rival,) = {own for own, _ in steps}
+    return rival, collect(contest.rivals[rival], [step for _, step in steps])
+
+
+def test_what_took_nothing_is_asked_again_louder_and_given_if_it_took_something(tiny: BaseModel) -> None:
+    decoder = FusedDecoder(tiny)
+    first = decode_contests(decoder.decode, contests(tiny), SETTINGS)
+    ignored = {won.decoded.text for won in first}
+    calls: list[tuple[int, int]] = []
+
+    asked = insisting(tiny, lambda _, text: bool(text) and not any(one.startswith(text) for one in ignored))
+    found = decode_contests(counted(decoder.decode, calls), asked, SETTINGS)
+
+    assert calls[-1] == (3, 12), "all that took nothing, at once"
+    for contest, before, now in zip(asked, first, found, strict=True):
+        assert contest.insistence is not None
+        (louder,) = decoder.decode([contest.insistence.louder(before.rival)], SETTINGS)
+        assert now.rival == before.rival
+        assert now.decoded.text == louder.text != before.decoded.text
+        rival, said = streamed(decoder, contest)
+        assert (rival, said.text, said.finish_reason) == (now.rival, louder.text, louder.finish_reason)
+
+
+def test_what_takes_nothing_a_second_time_leaves_the_first_answer(tiny: BaseModel) -> None:
+    decoder = FusedDecoder(tiny)
+    first = decode_contests(decoder.decode, contests(tiny), SETTINGS)
+    asked = insisting(tiny, lambda _rival, _text: False)
+    found = decode_contests(decoder.decode, asked, SETTINGS)
+    assert [won.decoded.text for won in found] == [won.decoded.text for won in first]
+    assert [streamed(decoder, one)[1].text for one in asked] == [won.decoded.text for won in first]
+
+
+def test_what_took_something_is_not_asked_again_and_streams_from_there(tiny: BaseModel) -> None:
+    decoder = FusedDecoder(tiny)
+    calls: list[tuple[int, int]] = []
+    asked = insisting(tiny, lambda _rival, text: len(text) > 2)
+    found = decode_contests(counted(decoder.decode, calls), asked, SETTINGS)
+    assert len(calls) == 2
+    assert [streamed(decoder, one)[1].text for one in asked] == [won.decoded.text for won in found]
+
+
+def test_under_a_grammar_nothing_is_insisted_on(tiny: BaseModel) -> None:
+    decoder = FusedDecoder(tiny)
+    settings = replace(SETTINGS, grammar=Grammar.lark("start: /[a-f]{3}/"))
+    plain = decode_contests(decoder.decode, contests(tiny), settings)
+    asked = insisting(tiny, lambda _rival, _text: False)
+    assert [won.decoded for won in decode_contests(decoder.decode, asked, settings)] == [won.decoded for won in plain]
+    assert [streamed(decoder, one, settings)[1].text for one in asked] == [won.decoded.text for won in plain]
+
+
+def test_a_word_counts_when_it_is_whole() -> None:
+    """ "car" of "carpet" is in no text; were it given out at once, streams would say what answers do not."""
+    pieces = ("A car", "pet ", "and a", " lamp")
+    seen: list[str] = []
+
+    class Saying(FusedDecoder):
+        def __init__(self) -> None:
+            pass
+
+        def stream(self, queries: Sequence[Query], settings: DecodeSettings) -> Generator[Step, None, None]:
+            for at, text in enumerate(pieces):
+                yield Step(0, text, TokenTrace(at, text, 0.0, 0.0, -0.1), "stop" if at == 3 else None)
+
+    def takes(_rival: int, text: str) -> bool:
+        seen.append(text)
+        return "carpet" in text
+
+    contest = Contest((QUERY,), insistence=Insistence(takes, lambda _: QUERY))
+    told = [step.text for _, step in stream_contest(Saying(), contest, SETTINGS)]
+    assert told == list(pieces)
+    assert seen == ["A ", "A carpet "], "nothing is asked once it took something"

@@ -38,6 +38,7 @@ class AnswerSettings(BaseModel):
     router: Literal["lexical", "likelihood", "sentences"] = "lexical"
     evidence_units: int = Field(default=1, ge=1)
     alone_scale: float = Field(default=1.0, ge=0)
+    insist_scale: float | None = Field(default=None, gt=0)
     global_windows: Literal["sum", "mean"] = "sum"
     relevance: float | None = None
     alone_margin: float | None = Field(default=None, ge=0)
