@@ -137,7 +137,8 @@ def _network_digest(settings: RunSettings, *, tuned: bool) -> str:
     if config is None or not config.is_file():
         return ""
     described = json.loads(config.read_bytes())
-    described.get("answers", {}).pop("confidence", None)
+    for name in ("confidence", "confidence_gain"):
+        described.get("answers", {}).pop(name, None)
     if not tuned:
         described.pop("answers", None)
         described.pop("reranker_sha256", None)

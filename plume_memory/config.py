@@ -72,6 +72,12 @@ class MethodSettings(BaseModel):
         "(but those of the question); the second answer is given if it holds one (model/rivals.py). None: never. "
         "Factors only. Never used in reproduction rows.",
     )
+    insist_gain: float = Field(
+        default=0.0,
+        description="With `insist_scale`: least gain of the evidence (`ScoredUnit.gain`, nats a token) for which a "
+        "question is decoded again, where the router reads the units: what bears on the question only faintly would "
+        "be said louder too. Never used in reproduction rows.",
+    )
     relevance: float | None = Field(
         default=None,
         description="Least gain in log p of the question's tokens by the evidence over no text, in nats under the base "
@@ -117,6 +123,11 @@ class MethodSettings(BaseModel):
         description="Slope and offset on the log-odds of `Answer.confidence` (Platt 1999), fitted for a network by "
         "bench/confidence.py; (1, 0): the plain geometric mean of the tokens' probabilities. Changes no answer.",
     )
+    confidence_gain: float = Field(
+        default=0.0,
+        description="What a nat a token of the evidence's gain (`ScoredUnit.gain`) adds to the log-odds of "
+        "`Answer.confidence`, fitted with `confidence`. Changes no answer.",
+    )
 
     @classmethod
     def paper(cls) -> Self:
@@ -141,6 +152,7 @@ _ADDED = {
     "evidence_units": 1,
     "alone_scale": 1.0,
     "insist_scale": None,
+    "insist_gain": 0.0,
     "global_windows": "sum",
     "relevance": None,
     "alone_margin": None,
@@ -149,5 +161,6 @@ _ADDED = {
     "told_weight": 0.0,
     "recency_margin": None,
     "confidence": (1.0, 0.0),
+    "confidence_gain": 0.0,
 }
 """Options that came later, with the value that changes nothing. It stays when a default changes."""

@@ -41,7 +41,7 @@ from plume_memory.model.prompt import Framed
 from plume_memory.model.rivals import Contest, Insistence, Telling
 from plume_memory.model.streams import Row
 from plume_memory.recent import Recent
-from plume_memory.records import History, ScoredUnit, Transition, Unit, join_transitions, join_units
+from plume_memory.records import History, ScoredUnit, Transition, Unit, best_gain, join_transitions, join_units
 
 Progress = Callable[[str, int, int], None]
 """Called with (what is being done, steps done, steps in all)."""
@@ -477,7 +477,9 @@ class Engine:
             return None if found is None else Telling(found.unit.version, found.score)
 
         def takes(at: int, answer: str) -> bool:
-            return takes_from(answer, asked, sides[at])
+            gain = best_gain(sides[at])
+            bears = gain is None or gain >= chosen.insist_gain
+            return not bears or takes_from(answer, asked, sides[at])
 
         insists = chosen.insist_scale is not None and chosen.evidence == "lora"
         return Contest(

@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, TypedDict
@@ -234,6 +234,14 @@ class ScoredUnit:
     """
     candidate: bool
     """Whether the unit lies within the router's margin of the best: δ of METHOD, or `MARGIN_NATS`."""
+    gain: float | None = field(default=None, compare=False)
+    """Of a unit of an evidence: nats a token by which reading it makes the query likelier than reading no text, to who
+    ranks the units. None in a ranking, and with the lexical router, which reads nothing."""
+
+
+def best_gain(units: Sequence[ScoredUnit]) -> float | None:
+    """Return the largest `gain` of some units; None where none has one."""
+    return max((one.gain for one in units if one.gain is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,8 +304,9 @@ class Answer:
     evidence_units: tuple[ScoredUnit, ...] = ()
     """Every unit the answer is from, in temporal order: `evidence` alone unless the settings ask for more, or if it
     answered alone (`MethodSettings.alone_margin`)."""
-    calibration: tuple[float, float] = field(default=(1.0, 0.0), repr=False)
-    """Slope and offset on the log-odds of `confidence`; `MethodSettings.confidence`."""
+    calibration: tuple[float, float, float] = field(default=(1.0, 0.0, 0.0), repr=False)
+    """Slope and offset on the log-odds of `confidence`, and what a nat of its evidence's gain adds to them;
+    `MethodSettings.confidence` and `confidence_gain`."""
 
     @property
     def confidence(self) -> float:
@@ -305,15 +314,16 @@ class Answer:
 
         The geometric mean of the tokens' probabilities (`TokenTrace.log_prob`), without those that only say again
         what was said before them (a model is ever surer of a loop). Where the engine's settings hold
-        a calibration for its network, it is the share of answers of such confidence that were right: below 0.5
+        a calibration for its network, how much likelier the evidence makes the question (`ScoredUnit.gain`; 0 without
+        evidence) counts too, and it is the share of answers of such confidence that were right: below 0.5
         an answer is more likely wrong than right, and an application does better to say that it does not know.
         """
         if not self.trace:
             return 0.0
         said = self.trace[: len(self.trace) - repeated([t.token_id for t in self.trace])]
         mean = min(sum(t.log_prob for t in said) / len(said), -1e-9)
-        slope, offset = self.calibration
-        odds = slope * (mean - math.log(-math.expm1(mean))) + offset
+        slope, offset, of_gain = self.calibration
+        odds = slope * (mean - math.log(-math.expm1(mean))) + offset + of_gain * (best_gain(self.evidence_units) or 0.0)
         return 1 / (1 + math.exp(-odds)) if odds > -700 else 0.0
 
     @property

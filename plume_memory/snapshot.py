@@ -282,6 +282,7 @@ class Snapshot:
         )
 
     def _answer(self, asked: str, decoded: Decoded, routed: Sequence[ScoredUnit]) -> Answer:
+        settings = self._engine.settings
         return Answer(
             text=decoded.text,
             memory=self.memory,
@@ -291,7 +292,7 @@ class Snapshot:
             finish_reason=decoded.finish_reason,
             trace=decoded.trace,
             evidence_units=tuple(sorted(routed, key=lambda one: (one.unit.position, one.unit.start))),
-            calibration=self._engine.settings.confidence,
+            calibration=(*settings.confidence, settings.confidence_gain),
         )
 
 

@@ -210,6 +210,18 @@ def test_what_took_nothing_from_its_evidence_is_asked_again_louder(
             assert (last.answer.text, last.answer.evidence_units) == (answer.text, answer.evidence_units)
 
 
+def test_what_bears_on_the_question_faintly_is_not_insisted_on(opened: Opened) -> None:
+    engine = engine_of(insist_scale=4.0, insist_gain=1.0)
+    framed = engine.base.chat.framed([{"role": "user", "content": ASKED[0]}])
+    unit = engine.units([Transition(1, FACTS[0])])[0]
+    for gains, taken in (((0.9, 0.2), True), ((0.9, 1.0), False), ((None, None), False), ((None, 0.9), True)):
+        sides = [[ScoredUnit(unit, 0.5, True, gain) for gain in gains]]
+        insistence = engine.contest(ASKED[0], framed, None, sides, CountingCache()).insistence
+        assert insistence is not None
+        assert insistence.takes(0, "It depends.") is taken
+        assert insistence.takes(0, "In Bern.")
+
+
 def test_a_prefix_has_no_weight_to_insist_with(opened: Opened) -> None:
     engine = engine_of(evidence="kv", insist_scale=4.0)
     with opened(engine) as memory:

@@ -1,15 +1,19 @@
 """What an answer says of itself."""
 
 import math
+from collections.abc import Sequence
 
 import pytest
 
-from plume_memory.records import Answer, TokenTrace, Usage
+from plume_memory.records import Answer, ScoredUnit, TokenTrace, Unit, Usage
 
 
-def _answer(*log_probs: float, calibration: tuple[float, float] = (1.0, 0.0)) -> Answer:
+def _answer(
+    *log_probs: float, calibration: tuple[float, float, float] = (1.0, 0.0, 0.0), gains: Sequence[float | None] = ()
+) -> Answer:
     trace = tuple(TokenTrace(1, "a", 0.0, 0.0, log_prob) for log_prob in log_probs)
-    return Answer("a", "m", 1, None, Usage(1, len(trace)), "stop", trace, calibration=calibration)
+    units = tuple(ScoredUnit(Unit(n, 1, 0, 1, "a"), 0.5, True, gain) for n, gain in enumerate(gains))
+    return Answer("a", "m", 1, None, Usage(1, len(trace)), "stop", trace, units, calibration)
 
 
 def test_confidence_is_the_geometric_mean_of_the_tokens_probabilities() -> None:
@@ -25,11 +29,24 @@ def test_saying_it_again_and_again_makes_an_answer_no_surer() -> None:
 
 def test_a_calibration_moves_its_log_odds_and_keeps_the_order() -> None:
     plain = [_answer(math.log(p)).confidence for p in (0.2, 0.5, 0.9)]
-    moved = [_answer(math.log(p), calibration=(2.0, -1.0)).confidence for p in (0.2, 0.5, 0.9)]
+    moved = [_answer(math.log(p), calibration=(2.0, -1.0, 0.0)).confidence for p in (0.2, 0.5, 0.9)]
 
     assert plain == pytest.approx([0.2, 0.5, 0.9])
     assert moved == pytest.approx([1 / (1 + math.exp(1 - 2 * math.log(p / (1 - p)))) for p in (0.2, 0.5, 0.9)])
     assert moved == sorted(moved)
+
+
+def test_what_the_question_gains_by_the_evidence_moves_them_too() -> None:
+    """The best of its units counts; what has none, or no unit, counts as no gain."""
+
+    def odds(*gains: float | None) -> float:
+        p = _answer(math.log(0.5), calibration=(1.0, -1.0, 2.0), gains=gains).confidence
+        return math.log(p / (1 - p))
+
+    assert odds() == odds(None) == pytest.approx(-1.0)
+    assert odds(1.5, None, 0.5) == pytest.approx(2.0)
+    assert odds(-0.5) == pytest.approx(-2.0)
+    assert _answer(math.log(0.5), gains=(3.0,)).confidence == pytest.approx(0.5), "not without a calibration"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ it without the global adapter too.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from plume_memory.config import MethodSettings
 from plume_memory.evidence.likeness import BARE, Rules
@@ -49,6 +49,8 @@ class Activation:
     def activate(self, index: UnitIndex, question: str) -> list[ScoredUnit]:
         """Return the evidence of a question, the first in rank first; none where memory does not bear on it.
 
+        Where the router reads the units, each says what the question gains by it (`ScoredUnit.gain`).
+
         Raises:
             InvalidInput: the index is empty, or the question has half a character.
         """
@@ -57,7 +59,12 @@ class Activation:
             chosen = index.retold(question, self._read_for(question), k=k, rules=self.rules)
         else:
             chosen = self.rank(index, question, k=k)
-        return chosen if chosen and self._bears_on(chosen, question) else []
+        if not chosen or not self._bears_on(chosen, question):
+            return []
+        if self.settings.router == "lexical":
+            return chosen
+        (nothing,) = self._read_for(question)([""])
+        return [replace(one, gain=log_score([one]) - nothing) for one in chosen]
 
     def sides(self, routed: Sequence[ScoredUnit]) -> list[list[ScoredUnit]]:
         """Return the evidences that may answer: all activated units together, then each alone if it is to answer too.

@@ -217,8 +217,7 @@ def _answers(settings: TrainSettings) -> fastweight.AnswerSettings:
     """
     fresh = fastweight.AnswerSettings()
     if settings.start is not None:
-        before = fastweight.read_manifest(Path(settings.start).expanduser()).answers
-        return before.model_copy(update={"confidence": fresh.confidence})
+        return fastweight.read_manifest(Path(settings.start).expanduser()).answers.uncalibrated()
     stage = settings.update
     composition = {"alpha": stage.alpha, "beta": stage.beta, "lambda_max": stage.lambda_max, "tau": stage.tau}
     return fresh.model_copy(update=composition)

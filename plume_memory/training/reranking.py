@@ -22,7 +22,6 @@ from torch import Tensor, nn
 
 from plume_memory.errors import TrainingError
 from plume_memory.hypernet.fastweight.checkpoint import (
-    AnswerSettings,
     FastWeightManifest,
     read_manifest,
     write_manifest,
@@ -185,7 +184,7 @@ class RerankingTask:
         stored = LoraFactors({n: Pair(A.detach(), B.detach()) for n, (A, B) in factors.modules.items()}, factors.layers)
         sha256 = save_reranker(stored.to(device="cpu", dtype=torch.bfloat16), folder)
         # how sure its answers were was fitted to other evidence
-        answers = self._start.manifest.answers.model_copy(update={"confidence": AnswerSettings().confidence})
+        answers = self._start.manifest.answers.uncalibrated()
         manifest = self._start.manifest.model_copy(update={"answers": answers, "reranker_sha256": sha256})
         write_manifest(manifest, folder)
 

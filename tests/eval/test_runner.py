@@ -196,7 +196,7 @@ def test_a_key_follows_what_answers_depend_on_and_nothing_else(
     (tmp_path / "config.json").write_text('{"weights": "others"}')
     assert key(plume, own) != before, "a network that was trained on has another config"
     tuned, found = Item(MethodSpec(name="tuned", kind="plume", tuned=True), transition), []
-    for answers in ('{"tau": 0.1}', '{"tau": 0.2}', '{"tau": 0.2, "confidence": [2.0, -1.0]}'):
+    for answers in ('{"tau": 0.1}', '{"tau": 0.2}', '{"tau": 0.2, "confidence": [2.0, -1.0], "confidence_gain": 1.0}'):
         (tmp_path / "config.json").write_text(f'{{"answers": {answers}}}')
         found.append(key(tuned, own))
     assert found[0] != found[1] == found[2], "how sure an answer counts as changes no answer"

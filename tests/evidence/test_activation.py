@@ -107,3 +107,21 @@ def test_who_ranks_and_who_judges_relevance_may_be_two() -> None:
     settings = MethodSettings(router="sentences", relevance=5.9)
     assert [one.unit.position for one in Activation(settings, bare, trained).activate(INDEX, asked)] == [1]
     assert Activation(settings.model_copy(update={"relevance": 6.1}), bare, trained).activate(INDEX, asked) == []
+
+
+def test_a_unit_of_the_evidence_says_what_the_question_gains_by_it_to_who_ranks() -> None:
+    def bare(texts: Sequence[str], question: str) -> list[list[float]]:
+        raise AssertionError("whether memory bears on the question is not asked")
+
+    def trained(texts: Sequence[str], question: str) -> list[list[float]]:
+        del question
+        gains = {"": -4.0, TEXTS[0]: -1.0, TEXTS[1]: -2.5, TEXTS[2]: -4.5}
+        return [[gains[text] - 0.5, gains[text] + 0.5] for text in texts]
+
+    for router in ("likelihood", "sentences"):
+        reading = Activation(MethodSettings(router=router, evidence_units=3), bare, trained)
+        found = {one.unit.text: one.gain for one in reading.activate(INDEX, "Where does Alice live?")}
+        assert found == pytest.approx({TEXTS[0]: 3.0, TEXTS[1]: 1.5, TEXTS[2]: -0.5})
+        assert {one.gain for one in reading.rank(INDEX, "Where does Alice live?", k=3)} == {None}
+    lexical = Activation(MethodSettings(evidence_units=3), bare, trained)
+    assert {one.gain for one in lexical.activate(INDEX, "Where does Alice live?")} == {None}

@@ -241,14 +241,14 @@ def test_a_model_known_by_name_is_itself_however_it_was_written_down(
 
 
 def test_a_run_that_goes_on_keeps_how_its_start_was_asked(small: Small, tmp_path: Path, tiny_llama: BaseModel) -> None:
-    """Also the composition, whatever it trains with: only the confidence was fitted to other weights."""
+    """Also the composition, whatever it trains with: only the calibration was fitted to other weights."""
     (tmp_path / "first").mkdir()
     (tmp_path / "second").mkdir()
     build(tiny_llama, small(update={"alpha": 0.75})).save(tmp_path / "first")
     assert checkpoint.read_manifest(tmp_path / "first").answers.alpha == 0.75
     config = json.loads((tmp_path / "first" / "config.json").read_text())
     chosen = {"router": "sentences", "evidence_units": 3, "relevance": 5.0, "alpha": 0.25, "lambda_max": 10.0}
-    config["answers"] |= chosen | {"confidence": [2.0, 1.0]}
+    config["answers"] |= chosen | {"confidence": [2.0, 1.0], "confidence_gain": 1.5}
     (tmp_path / "first" / "config.json").write_text(json.dumps(config))
     for name, share in (("second", 0.5), ("third", 0.0)):
         (tmp_path / name).mkdir(exist_ok=True)
@@ -256,7 +256,7 @@ def test_a_run_that_goes_on_keeps_how_its_start_was_asked(small: Small, tmp_path
         build(tiny_llama, small(start=str(tmp_path / "first"), update=stage)).save(tmp_path / name)
         answers = checkpoint.read_manifest(tmp_path / name).answers
         assert {key: getattr(answers, key) for key in chosen} == chosen
-        assert answers.confidence == (1.0, 0.0)
+        assert (answers.confidence, answers.confidence_gain) == ((1.0, 0.0), 0.0)
 
 
 def test_a_network_is_saved_when_its_start_is_gone(small: Small, tmp_path: Path, tiny_llama: BaseModel) -> None:

@@ -45,7 +45,7 @@ def network(tmp_path: Path) -> Path:
     folder = tmp_path / "start"
     folder.mkdir()
     sizes = FastWeightConfig(hidden_size=32, intermediate_size=64, layers=(2,), rank=4, value_width=4, mixer_layer=1)
-    answers = checkpoint.AnswerSettings(router="sentences", confidence=(2.0, -1.0))
+    answers = checkpoint.AnswerSettings(router="sentences", confidence=(2.0, -1.0), confidence_gain=1.5)
     checkpoint.save(FastWeightNetwork(sizes), folder, base_model="tiny", max_tokens=40, answers=answers)
     (folder / "README.md").write_text("the start's own card")
     return folder
@@ -147,7 +147,8 @@ def test_a_run_ends_in_a_network_with_a_reranker_and_another_run_goes_on_from_it
 
     loaded = load_hypernetwork(base, result.hypernetwork)
     assert loaded.settings.router == "sentences"
-    assert loaded.settings.confidence == (1.0, 0.0), "fitted to other evidence"
+    calibration = (loaded.settings.confidence, loaded.settings.confidence_gain)
+    assert calibration == ((1.0, 0.0), 0.0), "fitted to other evidence"
     assert loaded.reranker is not None
     now = task.network.factors()
     for name, pair in loaded.reranker.modules.items():

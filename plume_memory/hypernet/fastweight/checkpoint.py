@@ -7,7 +7,7 @@ Weights are stored in bfloat16, in shards that `model.safetensors.index.json` na
 import hashlib
 import json
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -39,6 +39,7 @@ class AnswerSettings(BaseModel):
     evidence_units: int = Field(default=1, ge=1)
     alone_scale: float = Field(default=1.0, ge=0)
     insist_scale: float | None = Field(default=None, gt=0)
+    insist_gain: float = 0.0
     global_windows: Literal["sum", "mean"] = "sum"
     relevance: float | None = None
     alone_margin: float | None = Field(default=None, ge=0)
@@ -47,6 +48,13 @@ class AnswerSettings(BaseModel):
     told_weight: float = Field(default=0.0, ge=0)
     recency_margin: float | None = Field(default=None, ge=0)
     confidence: tuple[float, float] = (1.0, 0.0)
+    confidence_gain: float = 0.0
+
+    def uncalibrated(self) -> Self:
+        """The same, without how sure an answer counts as: that is fitted to weights and reranker."""
+        fresh = type(self)()
+        calibration = {"confidence": fresh.confidence, "confidence_gain": fresh.confidence_gain}
+        return self.model_copy(update=calibration)
 
     @model_validator(mode="before")
     @classmethod
