@@ -1,11 +1,13 @@
 """How well `Answer.confidence` tells right answers from invented ones, and the calibration that makes it a probability.
 
-    python bench/confidence.py [--hypernetwork shipped] [--memories 32] [--passages 36] [--seed 0]
+    python bench/confidence.py [--hypernetwork shipped] [--memories 32] [--passages 36] [--notes 32] [--seed 0]
 
-Each memory takes three updates of one to four invented facts, or one `mini_squad` passage, and is asked what it was
-told and what it was never told (questions about another memory's texts: any answer to those is wrong). The
-log-odds are fitted on half of the memories (Platt 1999) and judged on the other half. One JSON line per row; `fit`
-holds the two numbers for `confidence` in the network's `answers`. Data: $PLUME_DATA or ../shared/data.
+Each memory takes three updates of one to four invented facts, one `mini_squad` passage, or six notes of one person
+(`notes_more.jsonl`), and is asked what it was told and what it was never told (questions about another memory's
+texts: any answer to those is wrong). Of notes that is the hard case: told "I am 52 years old.", asked "How old is my
+daughter?". Log-odds and gain are fitted on half of the memories (Platt 1999) and judged on the other half. One JSON
+line per answer, then per row; `fit` holds `confidence` and `confidence_gain` for the network's `answers`. Data:
+$PLUME_DATA or ../shared/data.
 """
 
 import argparse
@@ -15,14 +17,15 @@ import os
 import random
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 from hypernetwork import NEWER
 
 from plume_memory.engine import Engine
 from plume_memory.memory import ParametricMemory
-from plume_memory.records import Answer
+from plume_memory.records import Answer, best_gain
 from plume_memory.training.facts import FactSource
 from plume_memory.training.sources.matching import holds
 
@@ -31,6 +34,7 @@ STATISTICS: dict[str, Callable[[Answer], float]] = {
     "least log p": lambda a: min(t.log_prob for t in a.trace),
     "mean JS": lambda a: -sum(t.js for t in a.trace) / len(a.trace),
     "router score": lambda a: a.evidence.score if a.evidence else 0.0,
+    "gain": lambda a: best_gain(a.evidence_units) or 0.0,
 }
 
 
@@ -78,12 +82,32 @@ def passages(data: Path) -> list[Told]:
     ]
 
 
+def noted(count: int, seed: int) -> list[Told]:
+    """Memories of six notes, each about another thing; the next one's are about still others."""
+    chance = random.Random(f"bench:confidence:notes:{seed}")
+    lines = (Path(__file__).parent / "notes_more.jsonl").read_text(encoding="utf-8").splitlines()
+    by_topic: dict[str, list[dict[str, str]]] = {}
+    for note in map(json.loads, lines):
+        by_topic.setdefault(note["about"], []).append(note)
+    told: list[Told] = []
+    drawn: list[list[str]] = []
+    for number in range(count):
+        beside = {topic for one in (drawn[-1:] + drawn[:1] * (number == count - 1)) for topic in one}
+        topics = chance.sample(sorted(set(by_topic) - beside), 6)
+        drawn.append(topics)
+        notes = [chance.choice(by_topic[topic]) for topic in topics]
+        asks = tuple((note["question"], (note["answer"],)) for note in notes)
+        told.append(Told("notes", tuple(note["note"] for note in notes), asks))
+    return told
+
+
 def answers(engine: Engine, told: Sequence[Told]) -> list[Asked]:
     """Ask every memory about its own texts and about the next one's."""
     found = []
     with tempfile.TemporaryDirectory() as folder:
         for i, own in enumerate(told):
-            other = told[(i + 1) % len(told)]
+            alike = [one for one in told if one.kind == own.kind]
+            other = alike[(alike.index(own) + 1) % len(alike)]
             with ParametricMemory.open(f"m{i}", url=f"sqlite:///{folder}/bench.db", engine=engine) as memory:
                 for text in own.texts:
                     memory.update(text)
@@ -103,35 +127,34 @@ def auroc(values: Sequence[float], right: Sequence[bool]) -> float:
     return pairs / max(1, len(hits) * len(misses))
 
 
-def log_odds(mean: float) -> float:
-    """ln(p / (1 − p)) of a probability given by its logarithm, as `Answer.confidence` takes it."""
-    mean = min(mean, -1e-9)
-    return mean - math.log(-math.expm1(mean))
+def features(answer: Answer) -> tuple[float, float]:
+    """What the calibration weighs: the log-odds of the plain confidence, and the best gain of the evidence."""
+    plain = replace(answer, calibration=(1.0, 0.0, 0.0)).confidence
+    p = min(max(plain, 1e-12), 1 - 1e-12)
+    return math.log(p / (1 - p)), best_gain(answer.evidence_units) or 0.0
 
 
-def platt(odds: Sequence[float], right: Sequence[bool]) -> tuple[float, float]:
-    """Slope and offset of the most likely logistic curve; targets drawn in as Platt (1999) does. Newton's method."""
+def platt(found: Sequence[tuple[float, float]], right: Sequence[bool]) -> tuple[float, float, float]:
+    """The most likely logistic curve over both features: weight of the log-odds, offset, weight of the gain.
+
+    Targets are drawn in as Platt (1999) does. Newton's method, with a touch of ridge for features that part all.
+    """
     hits = sum(right)
     high, low = (hits + 1) / (hits + 2), 1 / (len(right) - hits + 2)
-    targets = [high if r else low for r in right]
-    slope, offset = 1.0, 0.0
+    targets = np.array([high if r else low for r in right])
+    columns = np.array([(odds, 1.0, gain) for odds, gain in found])
+    weights = np.array([1.0, 0.0, 0.0])
     for _ in range(50):
-        p = [1 / (1 + math.exp(-min(500.0, max(-500.0, slope * x + offset)))) for x in odds]
-        errors = [t - q for t, q in zip(targets, p, strict=True)]
-        weights = [q * (1 - q) + 1e-9 for q in p]
-        ga, gb = sum(e * x for e, x in zip(errors, odds, strict=True)), sum(errors)
-        haa = sum(w * x * x for w, x in zip(weights, odds, strict=True))
-        hab, hbb = sum(w * x for w, x in zip(weights, odds, strict=True)), sum(weights)
-        determinant = haa * hbb - hab * hab
-        slope += (hbb * ga - hab * gb) / determinant
-        offset += (haa * gb - hab * ga) / determinant
-    return slope, offset
+        p = 1 / (1 + np.exp(-np.clip(columns @ weights, -500, 500)))
+        hessian = columns.T @ (columns * (p * (1 - p))[:, None]) + 1e-6 * np.eye(3)
+        weights = weights + np.linalg.solve(hessian, columns.T @ (targets - p))
+    slope, offset, of_gain = (float(weight) for weight in weights)
+    return slope, offset, of_gain
 
 
-def report(name: str, asked: Sequence[Asked], fit: tuple[float, float]) -> None:
+def report(name: str, asked: Sequence[Asked], fit: tuple[float, float, float]) -> None:
     """Print what a threshold of one half does to some answers."""
-    means = [log_odds(STATISTICS["mean log p"](one.answer)) for one in asked]
-    p = [1 / (1 + math.exp(-(fit[0] * x + fit[1]))) for x in means]
+    p = [replace(one.answer, calibration=fit).confidence for one in asked]
     right = [one.right for one in asked]
     kept = [i for i, value in enumerate(p) if value >= 0.5]
     unsaid = [i for i, one in enumerate(asked) if not one.said]
@@ -171,11 +194,17 @@ def main() -> None:
     parser.add_argument("--memories", type=int, default=32)
     parser.add_argument("--passages", type=int, default=36, help="memories of one mini_squad passage, at most 36")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--notes", type=int, default=32, help="memories of six notes")
     given = parser.parse_args()
     engine = Engine.load("smollm2-135m", hypernetwork=given.hypernetwork)
     data = Path(os.environ.get("PLUME_DATA", "../shared/data"))
     told = invented(given.memories, given.seed) + passages(data)[: given.passages]
+    told += noted(given.notes, given.seed)
     asked = answers(engine, told)
+    for one in asked:
+        odds, gain = (round(number, 3) for number in features(one.answer))
+        judged_as = {"memory": one.memory, "kind": one.kind, "said": one.said, "right": one.right}
+        say(what="answer", **judged_as, odds=odds, gain=gain, text=one.answer.text.strip())
     for name, statistic in STATISTICS.items():
         say(
             what="statistic",
@@ -183,10 +212,11 @@ def main() -> None:
             auroc=round(auroc([statistic(o.answer) for o in asked], [o.right for o in asked]), 3),
         )
     fitted, judged = ([one for one in asked if one.memory % 2 == side] for side in (0, 1))
-    fit = platt([log_odds(STATISTICS["mean log p"](one.answer)) for one in fitted], [one.right for one in fitted])
-    say(what="fit", questions=len(fitted), confidence=[round(number, 3) for number in fit])
+    fit = platt([features(one.answer) for one in fitted], [one.right for one in fitted])
+    slope, offset, of_gain = (round(number, 3) for number in fit)
+    say(what="fit", questions=len(fitted), confidence=[slope, offset], confidence_gain=of_gain)
     report("judged", judged, fit)
-    for kind in ("facts", "mini_squad"):
+    for kind in ("facts", "mini_squad", "notes"):
         report(kind, [one for one in judged if one.kind == kind], fit)
 
 

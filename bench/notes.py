@@ -1,10 +1,11 @@
 """What a memory of one sentence answers: 32 notes, most of them in the first person, and a question about each.
 
-    python bench/notes.py [--hypernetwork shipped] [--together]
+    python bench/notes.py [--hypernetwork shipped] [--together] [--notes notes_more.jsonl]
 
 A reply is right when it holds the answer as whole words. `together`: all 32 notes in one memory, an update each.
 `in_context_N`: the same model with the same notes in its prompt, asked in one of three plain ways. The notes had a say
-in `relevance` (bench/relevance.py) and in nothing else. One JSON line per answer, then the shares of right ones.
+in `relevance` (bench/relevance.py) and in nothing else; 107 others (`notes_more.jsonl`, among them "I live in …" of
+many places) chose `insist_scale` and `insist_gain`. One JSON line per answer, then the shares of right ones.
 """
 
 import argparse
@@ -55,9 +56,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hypernetwork", default="shipped")
     parser.add_argument("--together", action="store_true")
+    parser.add_argument("--notes", default="notes.jsonl", help="a file beside this one")
     given = parser.parse_args()
     engine = Engine.load("smollm2-135m", hypernetwork=given.hypernetwork)
-    lines = (Path(__file__).parent / "notes.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = (Path(__file__).parent / given.notes).read_text(encoding="utf-8").splitlines()
     notes: list[Note] = [json.loads(line) for line in lines]
     groups = [notes] if given.together else [[note] for note in notes]
 
@@ -71,7 +73,7 @@ def main() -> None:
         way: sum(holds(text, note["answer"]) for text, note in zip(said, notes, strict=True)) / len(notes)
         for way, said in ways.items()
     }
-    print(json.dumps({"what": "notes", "together": given.together, "questions": len(notes), **shares}))
+    print(json.dumps({"what": given.notes, "together": given.together, "questions": len(notes), **shares}))
 
 
 if __name__ == "__main__":

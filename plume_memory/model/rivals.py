@@ -69,6 +69,22 @@ corrected, on the sets as above, pairs, and the share of the 80 and of `mini-squ
 
 This last table is of a reranker that reads every text behind a line break (`model.likelihood.text_head`); those above
 are of before. Without it the chosen line stood at 0.81 0.79 0.60 0.66 0.54, and 25 and 11.
+
+The model can also keep to what it believes: told "I live in Porto." and asked "Where do I live?", it says "The world is
+your home.". Such an answer holds no word of its evidence. It is asked for again with the evidence weighing more, and
+what comes then is given if it holds one (`Insistence`); but only where the evidence makes the question clearly likelier
+(`ScoredUnit.gain`), as what was never told would be said louder too: in memories of six notes, asked 88 questions about
+others, 22 got an answer of confidence 0.5 or more before and 26 after, all four more from evidence that gains less than
+1.4 nats a token; of the right answers that insisting brought, none gains less than 1.8. Right answers to 107 notes of
+one sentence (`bench/notes_more.jsonl`), recall on the sets as above, and the share of these that is asked again:
+
+                      notes   4 facts  8 facts  mini-squad  mini-multihop  mini-ropes   asked again
+    never              .85      0.79     0.85      0.59         0.62          0.53
+    weight 2           .92      0.85     0.86      0.62         0.62          0.57       16  6  6  4  42 %
+           3           .95      0.85     0.86      0.62         0.62          0.57
+           4           .95      0.85     0.86      0.62         0.62          0.60
+    3, gain of 1.5     .95      0.85     0.86      0.62         0.62          0.60       16  6  4  0  12     <- chosen
+                2               0.82     0.86      0.60         0.62          0.60
 """
 
 import math
