@@ -21,10 +21,10 @@ from hypernetwork import NEWER
 
 from eval.datasets.muse import load
 from plume_memory.engine import Engine
-from plume_memory.evidence.relevance import gain_of, share_needed
+from eval.caches import CountingCache
+from plume_memory.evidence.relevance import share_needed
 from plume_memory.evidence.route import UnitIndex
-from plume_memory.model.likelihood import question_log_probs
-from plume_memory.records import Transition, join_units
+from plume_memory.records import Transition, best_gain, join_units
 from plume_memory.training.facts import FactSource
 
 GENERAL = (
@@ -79,11 +79,12 @@ def memories(chance: random.Random) -> list[tuple[str, Sequence[str], Sequence[s
 FRAMES = {"plain": "{}", "polite": "I hope you are well. I forgot something and need your help: {}"}
 
 
-def gain(engine: Engine, index: UnitIndex, question: str) -> float:
-    """How much likelier the evidence makes the question."""
-    evidence = join_units([one.unit for one in engine.activate(index, question)])
-    found = gain_of(*question_log_probs(engine.base, ["", evidence], question))
-    return found / share_needed(question, evidence)
+def gain(engine: Engine, index: UnitIndex, question: str, cache: CountingCache) -> float:
+    """How much likelier the best unit of the evidence makes the question."""
+    evidence = engine.activate(index, question, cache)
+    found = best_gain(evidence)
+    assert found is not None, "the shipped router reads the units"
+    return found / share_needed(question, join_units([one.unit for one in evidence]))
 
 
 def main() -> None:
@@ -98,9 +99,12 @@ def main() -> None:
     gains: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     for kind, texts, own in memories(chance):
         index = UnitIndex(engine.units([Transition(number, text) for number, text in enumerate(texts, start=1)]))
+        cache = CountingCache()
         for asked, questions in (("own", own), ("general", chance.sample(GENERAL, 3))):
             for frame, words in FRAMES.items():
-                gains[kind, asked, frame] += [gain(engine, index, words.format(question)) for question in questions]
+                gains[kind, asked, frame] += [
+                    gain(engine, index, words.format(question), cache) for question in questions
+                ]
     for (kind, asked, frame), values in sorted(gains.items()):
         ordered = sorted(values)
         quantiles = {f"q{100 * q:.0f}": round(ordered[int(q * (len(ordered) - 1))], 2) for q in (0, 0.05, 0.5, 0.95, 1)}
@@ -109,7 +113,7 @@ def main() -> None:
     every: dict[tuple[str, str], list[float]] = defaultdict(list)
     for (_, asked, frame), values in gains.items():
         every[asked, frame] += values
-    for threshold in (4.0, 5.0, 6.0, 7.0):
+    for threshold in (5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 12.0):
         row = {"relevance": threshold}
         for (asked, frame), values in sorted(every.items()):
             kept = sum(value >= threshold for value in values) / len(values)

@@ -74,14 +74,14 @@ class MethodSettings(BaseModel):
     )
     insist_gain: float = Field(
         default=0.0,
-        description="With `insist_scale`: least gain of the evidence (`ScoredUnit.gain`, nats a token) for which a "
-        "question is decoded again, where the router reads the units: what bears on the question only faintly would "
-        "be said louder too. Never used in reproduction rows.",
+        description="With `insist_scale`: least gain of the evidence (`ScoredUnit.gain`, nats) for which a question is "
+        "decoded again, where units are read: what bears on the question only faintly would be said louder too. "
+        "Never used in reproduction rows.",
     )
     relevance: float | None = Field(
         default=None,
-        description="Least gain in log p of the question's tokens by the evidence over no text, in nats under the base "
-        "model, summed over the tokens that gain; half of it where both name the same thing (evidence/relevance.py). "
+        description="Least gain of the evidence's best unit (`ScoredUnit.gain`, nats, to the reranker where there is "
+        "one); half of it where question and evidence name the same thing (evidence/relevance.py). "
         "Below it memory does not bear on the question, which is answered without either adapter. None: memory is "
         "always used, as in the paper. Never used in reproduction rows.",
     )
@@ -125,7 +125,7 @@ class MethodSettings(BaseModel):
     )
     confidence_gain: float = Field(
         default=0.0,
-        description="What a nat a token of the evidence's gain (`ScoredUnit.gain`) adds to the log-odds of "
+        description="What a nat of the evidence's gain (`ScoredUnit.gain`) adds to the log-odds of "
         "`Answer.confidence`, fitted with `confidence`. Changes no answer.",
     )
 

@@ -130,7 +130,6 @@ class Engine:
         self._ranking_log_probs = partial(question_log_probs, base, adapter=shared)
         self._activation = Activation(
             self.settings,
-            log_probs=partial(question_log_probs, base),
             read=self._ranking_log_probs,
             rules=BARE if reranker is None else TRAINED,
         )

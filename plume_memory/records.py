@@ -235,8 +235,9 @@ class ScoredUnit:
     candidate: bool
     """Whether the unit lies within the router's margin of the best: δ of METHOD, or `MARGIN_NATS`."""
     gain: float | None = field(default=None, compare=False)
-    """Of a unit of an evidence: nats a token by which reading it makes the query likelier than reading no text, to who
-    ranks the units. None in a ranking, and with the lexical router, which reads nothing."""
+    """Of a unit of an evidence: nats by which reading it makes the query likelier than reading no text, summed over the
+    tokens that gain (evidence/relevance.py). None in a ranking, and where nothing is read: with the lexical router
+    without `MethodSettings.relevance`."""
 
 
 def best_gain(units: Sequence[ScoredUnit]) -> float | None:

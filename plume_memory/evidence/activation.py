@@ -14,7 +14,7 @@ from plume_memory.evidence.likeness import BARE, Rules
 from plume_memory.evidence.provenance import log_score
 from plume_memory.evidence.relevance import gain_of, share_needed
 from plume_memory.evidence.route import Likelihoods, UnitIndex
-from plume_memory.records import ScoredUnit, join_units
+from plume_memory.records import ScoredUnit, best_gain, join_units
 
 QuestionLogProbs = Callable[[Sequence[str], str], Sequence[Sequence[float]]]
 """(texts, question) -> log p of each of the question's tokens behind each text, in nats."""
@@ -25,12 +25,10 @@ class Activation:
     """Routes a question to its evidence, by the settings."""
 
     settings: MethodSettings
-    log_probs: QuestionLogProbs
-    """By the bare model: whether memory bears on a question at all."""
     read: QuestionLogProbs
-    """By who ranks the units: a trained reranker, or the bare model too."""
+    """By a trained reranker, or by the bare model."""
     rules: Rules = BARE
-    """Of who ranks them."""
+    """Of who reads."""
 
     def rank(self, index: UnitIndex, question: str, *, k: int) -> list[ScoredUnit]:
         """Return up to `k` units in the order of activation, by the router of the settings; none is missing.
@@ -49,7 +47,8 @@ class Activation:
     def activate(self, index: UnitIndex, question: str) -> list[ScoredUnit]:
         """Return the evidence of a question, the first in rank first; none where memory does not bear on it.
 
-        Where the router reads the units, each says what the question gains by it (`ScoredUnit.gain`).
+        Where units are read, by the router or for `relevance`, each says what the question gains by it
+        (`ScoredUnit.gain`).
 
         Raises:
             InvalidInput: the index is empty, or the question has half a character.
@@ -59,12 +58,12 @@ class Activation:
             chosen = index.retold(question, self._read_for(question), k=k, rules=self.rules)
         else:
             chosen = self.rank(index, question, k=k)
-        if not chosen or not self._bears_on(chosen, question):
-            return []
-        if self.settings.router == "lexical":
+        unread = self.settings.router == "lexical" and self.settings.relevance is None
+        if not chosen or unread or not question.strip():
             return chosen
-        (nothing,) = self._read_for(question)([""])
-        return [replace(one, gain=log_score([one]) - nothing) for one in chosen]
+        nothing, *behind = self.read(["", *(one.unit.text for one in chosen)], question)
+        gaining = [replace(one, gain=gain_of(nothing, own)) for one, own in zip(chosen, behind, strict=True)]
+        return gaining if self._bears_on(gaining, question) else []
 
     def sides(self, routed: Sequence[ScoredUnit]) -> list[list[ScoredUnit]]:
         """Return the evidences that may answer: all activated units together, then each alone if it is to answer too.
@@ -80,12 +79,12 @@ class Activation:
     def _read_for(self, question: str) -> Likelihoods:
         return lambda texts: [sum(each) / len(each) for each in self.read(texts, question)]
 
-    def _bears_on(self, chosen: Sequence[ScoredUnit], question: str) -> bool:
-        if self.settings.relevance is None or not question.strip():
+    def _bears_on(self, gaining: Sequence[ScoredUnit], question: str) -> bool:
+        gain = best_gain(gaining)
+        if self.settings.relevance is None or gain is None:
             return True
-        evidence = join_units([one.unit for one in chosen])
-        nothing, behind = self.log_probs(["", evidence], question)
-        return gain_of(nothing, behind) >= self.settings.relevance * share_needed(question, evidence)
+        evidence = join_units([one.unit for one in gaining])
+        return gain >= self.settings.relevance * share_needed(question, evidence)
 
 
 def leader_of(routed: Sequence[ScoredUnit], lead: float | None) -> ScoredUnit | None:

@@ -21,7 +21,7 @@ def activation(nothing: Sequence[float], behind: Sequence[float], **options: obj
         del question
         return [behind if text else nothing for text in texts]
 
-    return Activation(settings, read, read)
+    return Activation(settings, read)
 
 
 @pytest.mark.parametrize(
@@ -92,36 +92,31 @@ def test_without_rivals_no_unit_leads() -> None:
     assert activation([-1.0], [-1.0], alone_lead=0.7).sides(routed) == [routed]
 
 
-def test_who_ranks_and_who_judges_relevance_may_be_two() -> None:
-    """A trained reranker orders the units; whether memory bears on the question stays the bare model's to say."""
+def gains_of(texts: Sequence[str], question: str) -> list[list[float]]:
+    """The first text makes both tokens of the question likelier by 3, the second one of them by 1.5, the third none."""
+    del question
+    behind = {"": (-4.0, -4.0), TEXTS[0]: (-1.0, -1.0), TEXTS[1]: (-2.5, -6.0), TEXTS[2]: (-4.5, -4.0)}
+    return [list(behind[text]) for text in texts]
 
-    def bare(texts: Sequence[str], question: str) -> list[list[float]]:
-        del question
-        return [[-1.0, -1.0] if text else [-4.0, -4.0] for text in texts]
 
-    def trained(texts: Sequence[str], question: str) -> list[list[float]]:
-        del question
-        return [[-1.0 if "Bob" in text else -3.0] for text in texts]
+@pytest.mark.parametrize("router", ["lexical", "likelihood", "sentences"])
+def test_a_unit_of_the_evidence_says_what_the_question_gains_by_it(router: str) -> None:
+    reading = Activation(MethodSettings(router=router, evidence_units=3, relevance=0.0), gains_of)
+    found = {one.unit.text: one.gain for one in reading.activate(INDEX, "Where does Alice live?")}
+    assert found == {TEXTS[0]: 6.0, TEXTS[1]: 1.5, TEXTS[2]: 0.0}
+    assert {one.gain for one in reading.rank(INDEX, "Where does Alice live?", k=3)} == {None}
 
+
+def test_the_lexical_router_without_relevance_has_nothing_read() -> None:
+    def read(texts: Sequence[str], question: str) -> list[list[float]]:
+        raise AssertionError(f"read for {question!r}: {texts}")
+
+    found = Activation(MethodSettings(evidence_units=3), read).activate(INDEX, "Where does Alice live?")
+    assert {one.gain for one in found} == {None}
+
+
+def test_the_best_unit_of_the_evidence_says_whether_memory_bears_on_a_question() -> None:
     asked = "Where is the boathouse, if you please?"
-    settings = MethodSettings(router="sentences", relevance=5.9)
-    assert [one.unit.position for one in Activation(settings, bare, trained).activate(INDEX, asked)] == [1]
-    assert Activation(settings.model_copy(update={"relevance": 6.1}), bare, trained).activate(INDEX, asked) == []
-
-
-def test_a_unit_of_the_evidence_says_what_the_question_gains_by_it_to_who_ranks() -> None:
-    def bare(texts: Sequence[str], question: str) -> list[list[float]]:
-        raise AssertionError("whether memory bears on the question is not asked")
-
-    def trained(texts: Sequence[str], question: str) -> list[list[float]]:
-        del question
-        gains = {"": -4.0, TEXTS[0]: -1.0, TEXTS[1]: -2.5, TEXTS[2]: -4.5}
-        return [[gains[text] - 0.5, gains[text] + 0.5] for text in texts]
-
-    for router in ("likelihood", "sentences"):
-        reading = Activation(MethodSettings(router=router, evidence_units=3), bare, trained)
-        found = {one.unit.text: one.gain for one in reading.activate(INDEX, "Where does Alice live?")}
-        assert found == pytest.approx({TEXTS[0]: 3.0, TEXTS[1]: 1.5, TEXTS[2]: -0.5})
-        assert {one.gain for one in reading.rank(INDEX, "Where does Alice live?", k=3)} == {None}
-    lexical = Activation(MethodSettings(evidence_units=3), bare, trained)
-    assert {one.gain for one in lexical.activate(INDEX, "Where does Alice live?")} == {None}
+    settings = MethodSettings(router="likelihood", evidence_units=3, relevance=6.0)
+    assert len(Activation(settings, gains_of).activate(INDEX, asked)) == 3
+    assert Activation(settings.model_copy(update={"relevance": 6.1}), gains_of).activate(INDEX, asked) == []
