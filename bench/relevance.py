@@ -19,9 +19,9 @@ from pathlib import Path
 
 from hypernetwork import NEWER
 
+from eval.caches import CountingCache
 from eval.datasets.muse import load
 from plume_memory.engine import Engine
-from eval.caches import CountingCache
 from plume_memory.evidence.relevance import share_needed
 from plume_memory.evidence.route import UnitIndex
 from plume_memory.records import Transition, best_gain, join_units
