@@ -75,8 +75,9 @@ your home.". Such an answer holds no word of its evidence. It is asked for again
 what comes then is given if it holds one (`Insistence`); but only where the evidence makes the question clearly likelier
 (`ScoredUnit.gain`), as what was never told would be said louder too: in memories of six notes, asked 88 questions about
 others, 22 got an answer of confidence 0.5 or more before and 26 after, where no gain was asked for; by evidence that
-gains more than 9 nats none changed. Of the right answers that insisting brought, none is by one of less than 11. Right answers to 107 notes of
-one sentence (`bench/notes_more.jsonl`), recall on the sets as above, and the share of these that is asked again:
+gains more than 9 nats none changed. Of the right answers that insisting brought, none is by one of less than 11. Right
+answers to 107 notes of one sentence (`bench/notes_more.jsonl`), recall on the sets as above, and the share of these
+that is asked again:
 
                       notes   4 facts  8 facts  mini-squad  mini-multihop  mini-ropes   asked again
     never              .85      0.79     0.85      0.59         0.62          0.53
