@@ -56,7 +56,7 @@ def test_it_is_what_the_model_answers_with_unless_another_way_is_named(engine: E
 def test_it_remembers_single_facts_and_swapped_adapters_know_nothing(engine: Engine) -> None:
     """48 unseen texts of one invented fact, greedy replies that end with the answer; floors below what was measured."""
     chance = random.Random("shipped")
-    source = FactSource("facts", exclude_families=["life"])  # came after it
+    source = FactSource("facts", exclude_families=["life", "travel"])  # came after it
     samples = [source.draw(chance, largest=1, update=False) for _ in range(48)]
     assert engine.parameterizer is not None
     factors = engine.parameterizer.parameterize([sample.text for sample in samples])
@@ -110,6 +110,18 @@ def test_a_later_sentence_about_something_else_does_not_replace_the_answer(engin
         memory.update("I was born in Oslo.")
         memory.update("I live in Rome.")
         assert "Oslo" in memory.ask("Where was I born?", max_new_tokens=24).text
+
+
+@pytest.mark.model
+def test_what_the_model_believes_otherwise_is_insisted_on(engine: Engine, tmp_path: Path) -> None:
+    """Asked without insistence it says that the world is your home."""
+    for city in ("Porto", "Leeds", "Chicago"):
+        url = f"sqlite:///{tmp_path / 'home.db'}"
+        with ParametricMemory.open(city, url=url, engine=engine) as memory:
+            memory.update(f"I live in {city}.")
+            answer = memory.ask("Where do I live?", max_new_tokens=24)
+            assert city in answer.text
+            assert "".join(chunk.text for chunk in memory.stream("Where do I live?", max_new_tokens=24)) == answer.text
 
 
 CONTACTS = """# Contacts
