@@ -29,11 +29,17 @@ AROUND: Values = {
     "tau": (0.01, 0.2),
     "lambda_max": (0.0, 1.0, 3.0, 30.0),
     "evidence_units": (1, 2, 4),
-    "alone_scale": (1.0, 1.25, 2.0),
+    "alone_scale": (1.0, 2.0),
     "alone_margin": (0.0, 0.3),
-    "alone_lead": (0.4, 1.2, 99.0),
+    "alone_lead": (0.25, 99.0),
+    "score_weight": (0.0,),
+    "told_weight": (0.0,),
+    "recency_margin": (0.0,),
+    "insist_gain": (0.0, 99.0),
+    "relevance": (0.0,),
 }
-"""Neighbours of what ships with the default network; the shipped value itself is the method `plume, tuned`."""
+"""Neighbours of what ships with the default network, or a step left out (`alone_lead` and `insist_gain` at 99, from
+`score_weight` on at 0); the shipped value itself is the method `plume, tuned`."""
 
 
 def plan(methods: Sequence[MethodSpec], selection: Selection) -> list[Item]:
