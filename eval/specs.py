@@ -69,6 +69,10 @@ leaves the unit size open.
 EPOCH = 2
 """Raised when code, not settings, changes what a method says: rows of before are then run again. 2: no loop is cut."""
 
+TUNED_EPOCH = 2
+"""The same for what only a network's own settings use: its routers, relevance, retelling, rivals. 2: relevance is the
+reranker's, a list that grows keeps its items, headings and labels are no answer."""
+
 
 class RunSettings(BaseModel):
     """What all items of a run share."""
@@ -107,7 +111,9 @@ class Item:
         t = self.transition
         asked = [(q.id, q.question, q.answers, q.old_answers, q.affected, q.gold_evidence) for q in t.questions]
         own = self.method.model_dump()
-        if not self.method.tuned:
+        if self.method.tuned:
+            own["epoch"] = TUNED_EPOCH
+        else:
             del own["tuned"]  # came later: it must not part rows from what they answer
         parts: list[Any] = [
             own,

@@ -311,20 +311,28 @@ class Answer:
 
     @property
     def confidence(self) -> float:
-        """How sure both streams are of these words, in [0, 1]; 0.0 for an answer without a token.
+        """How sure the answer is, in [0, 1]; 0.0 for an answer without a token.
 
         The geometric mean of the tokens' probabilities (`TokenTrace.log_prob`), without those that only say again
-        what was said before them (a model is ever surer of a loop). Where the engine's settings hold
-        a calibration for its network, how much likelier the evidence makes the question (`ScoredUnit.gain`; 0 without
-        evidence) counts too, and it is the share of answers of such confidence that were right: below 0.5
-        an answer is more likely wrong than right, and an application does better to say that it does not know.
+        what was said before them (a model is ever surer of a loop). Where the engine's settings hold a calibration
+        for its network, how much likelier the evidence makes the question (`ScoredUnit.gain`) counts too, and it is
+        the share of answers of such confidence that said what the memory was told: below 0.5 an application does
+        better to say that it does not know.
+
+        Without evidence nothing the memory was told is in the answer, so a calibrated confidence is low then, however
+        well the bare model may know it: of "What is the capital of France?" ask `evidence is None` instead. Evidence
+        whose gain is unknown, as nobody read it (`router="lexical"` without `relevance`), was not calibrated for
+        where gains count: the plain mean is given.
         """
         if not self.trace:
             return 0.0
         said = self.trace[: len(self.trace) - repeated([t.token_id for t in self.trace])]
         mean = min(sum(t.log_prob for t in said) / len(said), -1e-9)
         slope, offset, of_gain = self.calibration
-        odds = slope * (mean - math.log(-math.expm1(mean))) + offset + of_gain * (best_gain(self.evidence_units) or 0.0)
+        gain = best_gain(self.evidence_units)
+        if of_gain and self.evidence_units and gain is None:
+            slope, offset, of_gain = 1.0, 0.0, 0.0
+        odds = slope * (mean - math.log(-math.expm1(mean))) + offset + of_gain * (gain or 0.0)
         return 1 / (1 + math.exp(-odds)) if odds > -700 else 0.0
 
     @property

@@ -37,13 +37,14 @@ def test_a_calibration_moves_its_log_odds_and_keeps_the_order() -> None:
 
 
 def test_what_the_question_gains_by_the_evidence_moves_them_too() -> None:
-    """The best of its units counts; what has none, or no unit, counts as no gain."""
+    """The best of its units counts; without a unit nothing was gained."""
 
     def odds(*gains: float | None) -> float:
         p = _answer(math.log(0.5), calibration=(1.0, -1.0, 2.0), gains=gains).confidence
         return math.log(p / (1 - p))
 
-    assert odds() == odds(None) == pytest.approx(-1.0)
+    assert odds() == pytest.approx(-1.0)
+    assert odds(None) == pytest.approx(0.0), "nobody read its evidence: no calibration is of such answers"
     assert odds(1.5, None, 0.5) == pytest.approx(2.0)
     assert odds(-0.5) == pytest.approx(-2.0)
     assert _answer(math.log(0.5), gains=(3.0,)).confidence == pytest.approx(0.5), "not without a calibration"

@@ -5,8 +5,9 @@ A later unit retells an earlier one if it
 - holds every term of the question that the earlier one holds, `FUNCTION_WORDS` apart: what was asked about is still
   what it is about;
 - makes the question at most `reach_nats` less likely: a sentence about Alice's work does not retell where she lives;
-- shares `retold` of their terms, weighted by their rarity among the units; those of their headings too, unless they
-  are items of different labels.
+- shares `retold` of their terms, weighted by their rarity among the units; for the only item of a list those of its
+  heading too, if it names one thing: under "Home town:" a new item is a new value, under "Allergies:" one more. So do
+  items of one label, by which they differ or agree ("City: Bern"); where it names several things it does not count.
 
 It takes the earlier unit's place. And a unit that says much the same as another (`PARALLEL`), but holds only a part of
 the question's terms that the other holds, is about somebody else: it is left out too. Share of questions whose
@@ -42,6 +43,7 @@ updates:
 """
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -52,6 +54,8 @@ from numpy.typing import NDArray
 from plume_memory.evidence.lists import label_of
 from plume_memory.evidence.terms import FUNCTION_WORDS, terms_of
 from plume_memory.records import Unit
+
+_PLURAL = re.compile(r"\w{2,}[^\W\d_sui]s")
 
 
 class Rules(NamedTuple):
@@ -89,7 +93,7 @@ class Likeness:
         self._units = units
         self._own = [set(terms_of(unit.text[unit.own :])) for unit in units]  # all items of a list share headings
         self._told = [set(terms_of(unit.text)) for unit in units]
-        self._labels = [label_of(unit.text[unit.own :]) for unit in units]
+        self._compared = [self._terms_compared(unit) for unit in units]
         self._asked = [told & asked for told in self._told]
         containing = Counter(term for told in self._told for term in told)
         self._rarity = {term: math.log(1 + len(units) / n) for term, n in containing.items()}
@@ -129,9 +133,27 @@ class Likeness:
         return len(one & other) / max(1, len(one | other))
 
     def _shared(self, i: int, j: int) -> float:
+        one, other = self._compared[i], self._compared[j]
         # sorted: sums round the same way in every process
-        # a new value alone takes its meaning from its heading, one with a label does not
-        sets = self._told if self._labels[i] == self._labels[j] else self._own
-        one, other = sets[i], sets[j]
         whole = sum(self._rarity[term] for term in sorted(one | other))
         return sum(self._rarity[term] for term in sorted(one & other)) / whole if whole else 0.0
+
+    def _terms_compared(self, unit: Unit) -> set[str]:
+        """The terms by which a unit retells another; see the module's docstring."""
+        heading, own = unit.text[: unit.own].strip(), unit.text[unit.own :]
+        label = label_of(own)
+        if label:
+            return set(terms_of(own)) - (set(terms_of(label)) if _names_several(label) else set())
+        last = heading.rsplit("\n", maxsplit=1)[-1]
+        beside = sum(one.version == unit.version and one.text[: one.own].strip() == heading for one in self._units)
+        alone = beside == 1 and not _names_several(last) and not label_of(last)
+        return set(terms_of(unit.text if alone else own))
+
+
+def _names_several(heading: str) -> bool:
+    """Whether a heading or label is of more than one thing, by its look: a word in the plural.
+
+    A name that ends like one ("Thomas:") is taken for it; then the old item stays beside the new one.
+    """
+    words = re.sub(r"['\u2019]s\b", "", heading.lower()).split()
+    return any(_PLURAL.fullmatch(word.strip(":*_#-")) for word in words)

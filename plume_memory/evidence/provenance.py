@@ -4,8 +4,12 @@ import math
 from collections.abc import Sequence
 from itertools import takewhile
 
+from plume_memory.evidence.lists import label_of
 from plume_memory.evidence.terms import FUNCTION_WORDS, terms_of
-from plume_memory.records import ScoredUnit
+from plume_memory.records import ScoredUnit, Unit
+
+_NAMING_NOTHING = frozenset(["am", "mine", "no", "not", "our", "ours", "than", "there", "these", "those", "us", "yes"])
+"""Terms beside `FUNCTION_WORDS` that an answer can share with any text."""
 
 _LEAST_SCORE = 1e-9
 """The lexical router gives 0 to what shares no word."""
@@ -38,19 +42,27 @@ def source_of(answer: str, question: str, units: Sequence[ScoredUnit]) -> Scored
 
 
 def takes_from(answer: str, question: str, units: Sequence[ScoredUnit]) -> bool:
-    """Return whether an answer holds a word that some units hold and the question does not.
+    """Return whether an answer holds a word that some units say and the question does not.
 
-    Where the units hold none, the words cannot tell, and it is True: what is asked for with all the words of a sentence
-    is a yes, and of a text in another script nothing is seen.
+    Words of their headings and labels count only where the units say nothing else that is new. Where they hold none,
+    the words cannot tell, and it is True: what is asked for with all the words of a sentence is a yes, and of a text in
+    another script nothing is seen.
 
     Args:
         answer: what was said, or the whole words of its beginning: once True, it stays so.
         question: what was asked.
         units: what it was answered from.
     """
-    known = set(terms_of(question)) | FUNCTION_WORDS
-    news = {term for one in units for term in terms_of(one.unit.text)} - known
+    known = set(terms_of(question)) | FUNCTION_WORDS | _NAMING_NOTHING
+    values = {term for one in units for term in _value_terms(one.unit)} - known
+    news = values or {term for one in units for term in terms_of(one.unit.text)} - known
     return not news or not news.isdisjoint(terms_of(answer))
+
+
+def _value_terms(unit: Unit) -> set[str]:
+    """Terms of a unit without its headings and its label: what it says, not what of."""
+    own = unit.text[unit.own :]
+    return set(terms_of(own)) - set(terms_of(label_of(own)))
 
 
 def last_telling(answer: str, question: str, units: Sequence[ScoredUnit]) -> ScoredUnit | None:

@@ -68,6 +68,37 @@ def test_a_new_value_under_the_same_heading_takes_the_place_of_the_old(heading: 
     assert order(index, [-1.0, -1.0], "What is the home town of Alice?") == [(1, True)]
 
 
+def items(*versions: tuple[str, tuple[str, ...]]) -> UnitIndex:
+    """One list per version: its heading, which every item carries, and its items."""
+    found: list[Unit] = []
+    for version, (heading, lines) in enumerate(versions, start=1):
+        for line in lines:
+            text = f"{heading}\n{line}" if heading else line
+            found.append(Unit(len(found), version, 0, len(text), text, len(text) - len(line)))
+    return UnitIndex(found)
+
+
+@pytest.mark.parametrize(
+    ("question", "lists"),
+    [
+        ("What are Alice's allergies?", (("Alice's allergies:", ("- peanuts",)), ("Alice's allergies:", ("- nuts",)))),
+        ("What is to be bought?", (("Shopping:", ("- milk", "- eggs")), ("Shopping:", ("- bread",)))),
+        ("What is to be bought?", (("Shopping:", ("- milk",)), ("Shopping:", ("- bread", "- eggs")))),
+        ("Which groceries?", (("", ("Groceries: milk",)), ("", ("Groceries: bread",)))),
+        ("What about Alice?", (("name: Alice", ("- Bern",)), ("name: Alice", ("- pilot",)))),
+    ],
+)
+def test_a_list_that_grows_loses_nothing(question: str, lists: tuple[tuple[str, tuple[str, ...]], ...]) -> None:
+    """Its heading names several things, or had several before: a new item stands beside the old ones."""
+    index = items(*lists)
+    found = {one.unit.position for one in evidence(index, [-1.0] * len(index), question)}
+    assert found == set(range(len(index)))
+
+
+def test_a_single_labelled_value_is_still_retold() -> None:
+    assert order(items(("", ("City: Bern",)), ("", ("City: Rome",))), [-1.0, -1.0], "Which city?") == [(1, True)]
+
+
 def test_of_many_told_of_in_the_same_words_the_one_asked_about_alone_is_evidence() -> None:
     """What all say is common then, so by rarity they would share next to nothing."""
     jobs = {"Alice": "nurse", "Bob": "pilot", "Carla": "baker", "David": "lawyer", "Emma": "painter", "Frank": "farmer"}

@@ -83,6 +83,27 @@ def test_where_the_words_cannot_tell_an_answer_takes() -> None:
     assert takes_from("Paris.", "What is the capital of France?", [])
 
 
+@pytest.mark.parametrize(
+    ("told", "own", "question", "answer"),
+    [
+        ("Our standup is at 9:30.", 0, "When is our standup?", "Our standup is at noon."),
+        ("Our office is not in Bern.", 0, "Where is the office?", "It is not known to us."),
+        ("User profile\ncity: Porto", 13, "Where do I live?", "Your city is the world."),
+        ("User profile\ncity: Porto", 13, "Where do I live?", "As a user, you live on Earth."),
+    ],
+)
+def test_words_that_name_nothing_headings_and_labels_are_not_taken(
+    told: str, own: int, question: str, answer: str
+) -> None:
+    """They say what a value is of, not what it is."""
+    assert not takes_from(answer, question, [ScoredUnit(Unit(0, 1, 0, len(told), told, own), 0.5, True)])
+
+
+def test_where_a_label_is_all_that_is_new_it_tells() -> None:
+    text = "Allergies: none"
+    assert takes_from("I have allergies.", "Is it none?", [ScoredUnit(Unit(0, 1, 0, len(text), text), 0.5, True)])
+
+
 def test_the_score_of_an_evidence_is_its_best_units_and_nothing_is_endless() -> None:
     one, other, none = (ScoredUnit(Unit(0, 1, 0, 1, "a"), score, True) for score in (0.5, 0.25, 0.0))
     assert log_score([other, one]) == pytest.approx(math.log(0.5))
