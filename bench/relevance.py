@@ -98,7 +98,7 @@ def main() -> None:
     chance = random.Random(f"bench:relevance:{given.seed}")
     gains: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     for kind, texts, own in memories(chance):
-        index = UnitIndex(engine.units([Transition(number, text) for number, text in enumerate(texts, start=1)]))
+        index = UnitIndex(engine.cutter.units([Transition(number, text) for number, text in enumerate(texts, start=1)]))
         cache = CountingCache()
         for asked, questions in (("own", own), ("general", chance.sample(GENERAL, 3))):
             for frame, words in FRAMES.items():

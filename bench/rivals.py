@@ -102,7 +102,7 @@ def answered(engine: Engine, texts: Sequence[str], questions: Sequence[Line]) ->
     """Each question with every rival's answer."""
     cache = CountingCache()
     history = History("bench", len(texts), tuple(Transition(i, text) for i, text in enumerate(texts, start=1)))
-    index = UnitIndex(engine.units(history.transitions))
+    index = UnitIndex(engine.cutter.units(history.transitions))
     whole = engine.global_adapter(history, cache)
     settings = engine.decode_settings(max_new_tokens=TRIAL_TOKENS)
     for asked in questions:

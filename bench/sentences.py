@@ -148,7 +148,7 @@ def evidence_of(engine: Engine, transition: MuseTransition, q: MuseQuestion) -> 
     score = torch.tensor(likelihoods) + torch.tensor(index.score(q.question))
     order = score.argsort(descending=True).tolist()
     texts = {f"{k} sentences": " ".join(sentences[i] for i in sorted(order[:k])) for k in (1, 2, 3)}
-    units = UnitIndex(engine.units((Transition(1, transition.texts[-1]),)))
+    units = UnitIndex(engine.cutter.units((Transition(1, transition.texts[-1]),)))
     texts["activated"] = join_units([one.unit for one in engine.activate(units, q.question)])
     texts["gold"] = q.gold_evidence or transition.full
     return texts

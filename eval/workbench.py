@@ -206,7 +206,7 @@ class Workbench:
         # one per settings: a new engine reads its tokenizer anew, which is no part of an update
         if chosen not in self._engines:
             own = self.engine.composed_with(chosen)
-            own.count_tokens("a word")
+            own.cutter.count_tokens("a word")
             self._engines[chosen] = own
         return self._engines[chosen]
 
@@ -216,7 +216,7 @@ class Workbench:
             raise InvalidInput(
                 f"Method {spec.name!r} takes whole numbers for passages and passage_tokens; got {spec.settings}."
             )
-        return Retrieved(self.engine.base, answerer, self.engine.count_tokens, **own)
+        return Retrieved(self.engine.base, answerer, self.engine.cutter.count_tokens, **own)
 
     def _distillation(self) -> DistillSettings:
         chosen = self.settings

@@ -11,43 +11,39 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from operator import attrgetter
 from pathlib import Path
-from typing import Protocol
 
 from plume_memory.config import MethodSettings
+from plume_memory.cutting import Cutter
 from plume_memory.distill import DistillationParameterizer
 from plume_memory.errors import InvalidInput
 from plume_memory.evidence.activation import Activation
 from plume_memory.evidence.likeness import BARE, TRAINED
 from plume_memory.evidence.provenance import last_telling, log_score, takes_from
 from plume_memory.evidence.route import UnitIndex
-from plume_memory.evidence.tokens import build_encoding, token_counter
-from plume_memory.evidence.units import units_of
 from plume_memory.hypernet.loading import load_hypernetwork
 from plume_memory.hypernet.parameterizer import Parameterizer
 from plume_memory.hypernet.shipped import chosen_network
 from plume_memory.lora.algebra import KeyedChunk, compose_chunks, scaled, weighted_sum
 from plume_memory.lora.factors import LoraFactors
-from plume_memory.lora.files import from_bytes, to_bytes
+from plume_memory.lora.files import to_bytes
 from plume_memory.model.adapters import shared_rows
 from plume_memory.model.base import BaseModel
 from plume_memory.model.decode import DecodeSettings, FusedDecoder, Query
 from plume_memory.model.grammar import Grammar
 from plume_memory.model.likelihood import ReadText, Rows, question_log_probs
-from plume_memory.model.prefix import KVPrefix, compile_prefix
+from plume_memory.model.prefix import KVPrefix
 from plume_memory.model.prompt import Framed
 from plume_memory.model.rivals import Contest, Insistence, Telling
 from plume_memory.model.streams import Row
 from plume_memory.recent import Recent
-from plume_memory.records import History, ScoredUnit, Transition, Unit, best_gain, join_transitions, join_units
+from plume_memory.records import History, ScoredUnit, Unit, best_gain, join_units
+from plume_memory.writing import Cache, Writer
 
 Progress = Callable[[str, int, int], None]
 """Called with (what is being done, steps done, steps in all)."""
-
-_JOINED = "joined:"
-"""Marks what several units together, or one sentence, became: kept in this process only (`Engine.evidence`)."""
 
 READ_BYTES = 256 * 2**20
 """What the model keeps of the units it has read for questions: some 300 sentences of SmolLM2-135M, 50 of Qwen3-4B."""
@@ -67,23 +63,6 @@ PREFIX_SETTINGS = MethodSettings(evidence="kv", lambda_max=10.0, tau=0.05, delta
 Measured on SmolLM2-135M (bench/prefix.py, 8 records, 48 questions; recall): λ_max = 1, τ = 0.3 gives 0.18,
 5 and 0.3 0.24, 10 and 0.05 0.35, and 0.37 with δ = 0.4.
 """
-
-
-class Cache(Protocol):
-    """Where derived bytes live between processes."""
-
-    @property
-    def place(self) -> str:
-        """Two caches of one place hold the same."""
-
-    def fetch(self, key: str, kind: str, build: Callable[[], bytes]) -> bytes:
-        """Return the bytes under `key`, building and keeping them when they are not there."""
-
-    def discard(self, key: str) -> None:
-        """Delete the bytes under `key`, if there are any."""
-
-    def is_current(self) -> bool:
-        """Whether no text that its reader holds was erased since it was read; else nothing of it may be kept."""
 
 
 class Engine:
@@ -133,7 +112,8 @@ class Engine:
             read=self._ranking_log_probs,
             rules=BARE if reranker is None else TRAINED,
         )
-        self._recent = Recent()
+        self.cutter = Cutter(base, parameterizer, self.settings)
+        self.writer = Writer(base, parameterizer)
         self._read = Recent(READ_BYTES, size=attrgetter("nbytes"))
 
     @classmethod
@@ -191,66 +171,7 @@ class Engine:
             parts.append(hashlib.sha256(to_bytes(self._reranker)).hexdigest())
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
-    @cached_property
-    def count_tokens(self) -> Callable[[str], int]:
-        """Token counter of the segmentation: tiktoken over the model's own byte-level BPE where it has one."""
-        backend = getattr(self.base.tokenizer, "backend_tokenizer", None)
-        encoding = build_encoding(backend.to_str(), self.base.name) if backend is not None else None
-        if encoding is None:
-            return self.base.chat.count
-        return token_counter(encoding)
-
-    @cached_property
-    def _count_joined(self) -> Callable[[str], int]:
-        """Tokens of a transition with the notice before it; remembered, as every update cuts the history again."""
-        return lru_cache(maxsize=65_536)(lambda text: self.count_tokens(join_transitions(["", text])))
-
-    # --- history → units and windows ------------------------------------------------------------
-
-    def units(self, transitions: Sequence[Transition], *, first_position: int = 0) -> tuple[Unit, ...]:
-        """Cut transitions into routable units."""
-        return units_of(
-            transitions,
-            budget_tokens=self.settings.unit_tokens,
-            count_tokens=self.count_tokens,
-            first_position=first_position,
-            single_sentences=self.settings.router == "sentences",
-        )
-
-    def _pieces(self, transitions: Sequence[Transition], budget_tokens: int) -> tuple[Unit, ...]:
-        return units_of(transitions, budget_tokens=budget_tokens, count_tokens=self.count_tokens)
-
-    def windows(self, transitions: Sequence[Transition]) -> list[str]:
-        """Texts whose factors add up to ΔW of a history.
-
-        `near_equal` hands the whole history to the parameterizer, which slices it as the paper does.
-        `append_only` packs transitions greedily from the start and closes a window when the next one
-        does not fit: closed windows never change, so an update costs only the last one. An additive
-        parameterizer that trains on each text gets the evidence units themselves, so global and evidence
-        adapters share them; one that writes a text in a pass gets pieces of the length it was trained on,
-        however small the units are.
-        """
-        parameterizer = self.parameterizer
-        if not transitions or parameterizer is None:
-            return []
-        if parameterizer.additive and parameterizer.shared_a is None:
-            return [unit.text for unit in self.units(transitions)]
-        if parameterizer.additive:
-            return [piece.text for piece in self._pieces(transitions, parameterizer.max_tokens)]
-        if self.settings.chunking == "near_equal":
-            return [join_transitions([t.text for t in transitions])]
-        packs: list[list[str]] = []
-        room = 0
-        for transition in transitions:
-            needed = self._count_joined(transition.text)
-            if not packs or needed > room:
-                packs.append([])
-                room = parameterizer.max_tokens
-            packs[-1].append(transition.text)
-            room -= needed
-        return [join_transitions(pack) for pack in packs]
-
-    # --- windows and units → factors ------------------------------------------------------------
+    # --- history → factors ----------------------------------------------------------------------
 
     def global_adapter(self, history: History, cache: Cache) -> LoraFactors | None:
         """ΔW_g of a history, exact: every window once, at the sum of its weights.
@@ -262,35 +183,24 @@ class Engine:
         """
         if self.parameterizer is None:
             return None
-        texts = [self.windows(transitions) for transitions in (history.transitions, history.predecessor)]
+        texts = [self.cutter.windows(transitions) for transitions in (history.transitions, history.predecessor)]
         if not texts[0]:
             return None
-        factors = {text: self.factors(text, cache) for text in dict.fromkeys([*texts[0], *texts[1]])}
+        factors = {text: self.writer.factors(text, cache) for text in dict.fromkeys([*texts[0], *texts[1]])}
         full, old = ([KeyedChunk(text, factors[text]) for text in side] for side in texts)
         share = 1 / len(full) if self.settings.global_windows == "mean" else 1.0
         alpha, bias = self.settings.alpha, self.parameterizer.bias
         composed = compose_chunks(full, old, alpha=share * alpha, beta=share * self.settings.beta)
         return composed if bias is None else weighted_sum([(1.0, composed), (alpha, bias)])
 
-    def factors(self, text: str, cache: Cache) -> LoraFactors:
-        """H(text) without the bias block, from the cache or the parameterizer."""
-        key = self.factors_key(text)
-
-        def read() -> LoraFactors:
-            return self._factors_of(cache.fetch(key, "factors", lambda: self._factor_bytes(text)))
-
-        return self._recent.fetch(cache, key, read)
-
     def evidence(
         self, units: Unit | Sequence[Unit], framed: Framed, cache: Cache, *, scale: float | None = None
     ) -> LoraFactors | KVPrefix:
         """The evidence stream's adapter, H(m*) with the bias block, or its compiled prefix.
 
-        Several units are written as one text, in temporal order (`join_units`), except by a parameterizer
-        that trains on each text: there their own factors, which the global adapter needs anyway, are added
-        at weight 1/k. What a joined text became stays in this process: no unit bears its name, so `discard`
-        could not find it among the artifacts once a text of it is forgotten. So does what a single sentence became:
-        it is sooner written again than read, and would fill the artifacts with as many adapters as sentences.
+        Several units are written together (`Writer.factors_together`). What they became stays in this process, and so
+        does what a single sentence became: it is sooner written again than read, and would fill the artifacts with as
+        many adapters as sentences.
 
         Args:
             units: one, or several in any order.
@@ -304,10 +214,10 @@ class Engine:
         chosen = (units,) if isinstance(units, Unit) else tuple(units)
         if not chosen:
             raise InvalidInput("Evidence is made of at least one unit; got none.")
+        kept = len(chosen) == 1 and self.settings.router != "sentences"
         if self.settings.evidence == "kv":
-            joined = len(chosen) > 1 or self.settings.router == "sentences"
-            return self._prefix(framed.evidence_ids(join_units(chosen)), cache, joined=joined)
-        factors = self._written(chosen, cache)
+            return self.writer.prefix(framed.evidence_ids(join_units(chosen)), cache, joined=not kept)
+        factors = self.writer.factors(chosen[0].text, cache) if kept else self.writer.factors_together(chosen, cache)
         if scale is None:
             scale = self.settings.alone_scale if len(chosen) == 1 else 1.0
         if scale != 1:
@@ -321,15 +231,12 @@ class Engine:
         What joined units became, and what was read of units, goes for every history of the cache's place: it does
         not say whose it was.
         """
-        units = [unit.text for unit in self.units(history.transitions)]
-        windows = [*self.windows(history.transitions), *self.windows(history.predecessor)]
+        units = [unit.text for unit in self.cutter.units(history.transitions)]
+        windows = [*self.cutter.windows(history.transitions), *self.cutter.windows(history.predecessor)]
         texts = list(dict.fromkeys([*windows, *units]))
         plain = self.base.chat.framed([{"role": "user", "content": "?"}])
-        for text in texts:
-            for key in (self.factors_key(text), self._prefix_key(plain.evidence_ids(text))):
-                cache.discard(key)
-                self._recent.discard(cache.place, key)
-        self._recent.discard_all(cache.place, _JOINED)
+        prefixes = [self.writer.prefix_key(plain.evidence_ids(text)) for text in texts]
+        self.writer.discard([*map(self.writer.factors_key, texts), *prefixes], cache)
         self._read.discard_all(cache.place, "")
         return len(texts)
 
@@ -338,53 +245,9 @@ class Engine:
 
         What is being derived meanwhile is given to who asked for it, and not kept.
         """
-        self._recent.release(place)
+        self.writer.release(place)
         self._read.release(place)
-        self.__dict__.pop("_count_joined", None)  # its memory holds texts; the next count begins another
-
-    def _written(self, units: Sequence[Unit], cache: Cache) -> LoraFactors:
-        """H of units without the bias block."""
-        parameterizer = self.parameterizer
-        assert parameterizer is not None, "the constructor refuses evidence='lora' without a parameterizer"
-        if len(units) == 1 and self.settings.router != "sentences":
-            return self.factors(units[0].text, cache)
-        if parameterizer.additive and parameterizer.shared_a is None:
-            ordered = sorted(units, key=lambda unit: (unit.position, unit.start))
-            return weighted_sum([(1 / len(ordered), self.factors(unit.text, cache)) for unit in ordered])
-        text = join_units(units)
-        key = _JOINED + self.factors_key(text)
-        return self._recent.fetch(cache, key, lambda: self._factors_of(self._factor_bytes(text)))
-
-    def _factor_bytes(self, text: str) -> bytes:
-        assert self.parameterizer is not None, "callers ask for factors only with a parameterizer"
-        without_A = self.parameterizer.shared_a is not None
-        return to_bytes(self.parameterizer.parameterize([text])[0], without_A=without_A)
-
-    def _factors_of(self, content: bytes) -> LoraFactors:
-        assert self.parameterizer is not None, "callers ask for factors only with a parameterizer"
-        return from_bytes(content, A=self.parameterizer.shared_a)
-
-    def _prefix(self, ids: list[int], cache: Cache, *, joined: bool) -> KVPrefix:
-        key = self._prefix_key(ids)
-
-        def build() -> bytes:
-            return compile_prefix(self.base, ids).to_bytes()
-
-        if joined:
-            return self._recent.fetch(cache, _JOINED + key, lambda: KVPrefix.from_bytes(build()))
-        return self._recent.fetch(cache, key, lambda: KVPrefix.from_bytes(cache.fetch(key, "a prefix", build)))
-
-    def _prefix_key(self, ids: list[int]) -> str:
-        return self._key("kv-1", str(self.base.dtype), self.base.device.type, ids)
-
-    def factors_key(self, text: str) -> str:
-        """Derivation key of H(text)."""
-        own = self.parameterizer.fingerprint if self.parameterizer else "none"
-        # Gradient steps and hypernetwork passes round differently per dtype and kind of device.
-        return self._key("factors-1", str(self.base.dtype), self.base.device.type, own, text)
-
-    def _key(self, kind: str, *parts: object) -> str:
-        return hashlib.sha256(json.dumps([kind, self.base.fingerprint, *parts]).encode()).hexdigest()
+        self.cutter.forget_counted()
 
     # --- question → units → decode --------------------------------------------------------------
 
@@ -408,7 +271,7 @@ class Engine:
             return self._activation
 
         def keep(texts: Rows, read: Callable[[Rows], Sequence[ReadText]]) -> Sequence[ReadText]:
-            keys = [self._key("read", list(ids)) for ids in texts]
+            keys = [self.writer.key("read", list(ids)) for ids in texts]
             return self._read.fetch_all(cache, keys, lambda places: read([texts[at] for at in places]))
 
         return replace(self._activation, read=partial(self._ranking_log_probs, keep=keep))

@@ -15,7 +15,7 @@ KEPT = 64
 
 
 class Owned(Protocol):
-    """Whose texts are derived from; `engine.Cache` is one."""
+    """Whose texts are derived from; `writing.Cache` is one."""
 
     @property
     def place(self) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
-from plume_memory.engine import Cache, Engine
+from plume_memory.engine import Engine
 from plume_memory.errors import InvalidInput
 from plume_memory.evidence.provenance import source_of
 from plume_memory.evidence.route import UnitIndex
@@ -23,6 +23,7 @@ from plume_memory.model.hub import named_source
 from plume_memory.model.prompt import Message
 from plume_memory.model.rivals import Contest, decode_contests, stream_contest
 from plume_memory.records import Answer, History, ScoredUnit
+from plume_memory.writing import Cache
 
 BATCH = 16
 """Queries decoded at once: every row of a batch holds a copy of its adapter."""
@@ -185,7 +186,8 @@ class Snapshot:
         """Answer piece by piece; the last chunk carries the whole `Answer`. See `ask`.
 
         Where units also answer alone (`MethodSettings.alone_margin`), the first piece comes when the trial that
-        chooses between them is over: after as many steps as a short answer has tokens.
+        chooses between them is over: after as many steps as a short answer has tokens. With `insist_scale` it comes
+        with the first word of the evidence; an answer without one is decoded again before anything is given.
         """
         settings = self._settings(max_new_tokens, min_new_tokens, stop, top_candidates, grammar)
         asked, contest, sides = self._prepared(question, tools)

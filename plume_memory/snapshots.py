@@ -84,9 +84,9 @@ class Snapshots:
             known = self._newest
         if known and history.transitions[: len(known[0].transitions)] == known[0].transitions:
             fresh = history.transitions[len(known[0].transitions) :]
-            index = known[1].extended(self._engine().units(fresh, first_position=len(known[1])))
+            index = known[1].extended(self._engine().cutter.units(fresh, first_position=len(known[1])))
         else:
-            index = UnitIndex(self._engine().units(history.transitions))
+            index = UnitIndex(self._engine().cutter.units(history.transitions))
         with self._lock:
             if last_erasure == self._last_erasure:
                 self._newest = (history, index)

@@ -70,8 +70,8 @@ def test_both_chunkings_agree_up_to_one_chunk_and_append_only_keeps_closed_windo
         engines.append(Engine(base, load_d2l_parameterizer(base, folder, settings), settings))
     near_equal, append_only = engines
 
-    assert near_equal.windows(transitions[:1]) == append_only.windows(transitions[:1])
-    grown = [append_only.windows(transitions[:n]) for n in range(1, 5)]
+    assert near_equal.cutter.windows(transitions[:1]) == append_only.cutter.windows(transitions[:1])
+    grown = [append_only.cutter.windows(transitions[:n]) for n in range(1, 5)]
     assert len(grown[-1]) > 1
     for earlier, later in pairwise(grown):
         assert later[: len(earlier) - 1] == earlier[:-1], "a closed window never changes"
@@ -116,10 +116,10 @@ def test_what_was_kept_before_the_likelihood_router_came_is_still_found() -> Non
 
     assert engine.fingerprint == "58bef07f587d72d2ca4f6c02d4e78a9982fa049b61c3f097018325e58ee5e3d0"
     for one in (engine, chosen):
-        assert one.factors_key("Alice lives in Bern.") == (
+        assert one.writer.factors_key("Alice lives in Bern.") == (
             "3c433c95e12d2412671c039c31348d1cb53e81f07746df8e73d0b301c0fbbe7b"
         )
-        assert one._prefix_key([1, 2, 3]) == "fb099b61e982ac6099c130d0e92f697ddc4e9bde4c2e8a963d3ece9b394e5458"
+        assert one.writer.prefix_key([1, 2, 3]) == "fb099b61e982ac6099c130d0e92f697ddc4e9bde4c2e8a963d3ece9b394e5458"
     others = (MethodSettings(router="likelihood"), MethodSettings(evidence_units=2), MethodSettings())
     assert len({tiny_engine(settings=one).fingerprint for one in others}) == 3
 
@@ -127,12 +127,12 @@ def test_what_was_kept_before_the_likelihood_router_came_is_still_found() -> Non
 def test_tokens_are_counted_by_tiktoken_over_the_models_own_vocabulary() -> None:
     """The byte tokenizer has one token per byte, so the count is the UTF-8 length."""
     for text in ("plain", "Zürich", "艾丽丝", " a  b\n"):
-        assert tiny_engine().count_tokens(text) == len(text.encode())
+        assert tiny_engine().cutter.count_tokens(text) == len(text.encode())
 
 
 @pytest.mark.model
 def test_smollm2s_tokens_are_counted_as_its_own_tokenizer_does(smollm2: BaseModel) -> None:
     engine = Engine(smollm2, None)
     for text in ("The year 1987, twice.", "  def f(x):\n\treturn x**2\n\n", "Zürich 艾丽丝 👩‍🚀", "don't  STOP  "):
-        assert engine.count_tokens(text) == smollm2.chat.count(text)
-        assert engine.count_tokens is not smollm2.chat.count
+        assert engine.cutter.count_tokens(text) == smollm2.chat.count(text)
+        assert engine.cutter.count_tokens is not smollm2.chat.count

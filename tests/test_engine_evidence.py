@@ -160,7 +160,7 @@ def test_one_unit_in_a_sequence_is_the_unit() -> None:
     alone = engine.evidence(CHOSEN[0], FRAMED, cache)
 
     assert engine.evidence(CHOSEN[:1], FRAMED, cache) is alone
-    assert list(cache.held) == [engine.factors_key("Alice lives in Bern. ")]
+    assert list(cache.held) == [engine.writer.factors_key("Alice lives in Bern. ")]
     with pytest.raises(InvalidInput, match="at least one unit"):
         engine.evidence((), FRAMED, cache)
 
@@ -174,7 +174,7 @@ def test_a_parameterizer_that_trains_on_each_text_is_not_asked_for_a_joined_one(
     found = engine.evidence(CHOSEN, FRAMED, cache)
 
     assert parameterizer.calls == [unit.text for unit in CHOSEN]
-    assert set(cache.held) == {engine.factors_key(unit.text) for unit in CHOSEN}
+    assert set(cache.held) == {engine.writer.factors_key(unit.text) for unit in CHOSEN}
     own = sum(f.delta(MODULE, 2) for f in parameterizer.parameterize([unit.text for unit in CHOSEN]))
     assert parameterizer.bias is not None
     torch.testing.assert_close(found.delta(MODULE, 2), own / 3 + parameterizer.bias.delta(MODULE, 2))  # type: ignore[union-attr]

@@ -77,7 +77,7 @@ def test_a_network_that_writes_in_a_pass_gets_pieces_of_its_trained_length_whate
     parameterizer = load_fast_weight_parameterizer(base, network)
     told = (Transition(1, "Ann is in Bern. Bo is in Zug. Cy is in Chur. Di is in Olten."),)
     pieces = {
-        unit_tokens: Engine(base, parameterizer, MethodSettings(unit_tokens=unit_tokens)).windows(told)
+        unit_tokens: Engine(base, parameterizer, MethodSettings(unit_tokens=unit_tokens)).cutter.windows(told)
         for unit_tokens in (16, 64)
     }
     assert pieces[16] == pieces[64]
@@ -99,7 +99,7 @@ def test_an_adapter_of_many_units_keeps_the_networks_rank(network: Path) -> None
 
     assert found is not None
     assert found.rank == 8
-    units = {side: engine.windows(side) for side in (before, after)}
+    units = {side: engine.cutter.windows(side) for side in (before, after)}
     assert len(units[after]) > 4
     made = {text: parameterizer.parameterize([text])[0] for text in {*units[before], *units[after]}}
     for layer in (1, 2):
@@ -123,7 +123,7 @@ def test_windows_taken_as_a_mean_do_not_make_the_adapter_grow(network: Path) -> 
         )
         assert summed is not None
         assert mean is not None
-        windows = len(Engine(base, parameterizer).windows(history.transitions))
+        windows = len(Engine(base, parameterizer).cutter.windows(history.transitions))
         torch.testing.assert_close(mean.delta(MODULE, 1), summed.delta(MODULE, 1) / windows, atol=1e-6, rtol=1e-4)
         norms.append(float(mean.delta(MODULE, 1).norm()))
     assert norms[1] < 1.2 * norms[0]
@@ -139,7 +139,7 @@ def test_evidence_is_the_likeliest_sentences_of_the_whole_history(network: Path)
     engine = sentences_engine(network)
     rooms = " ".join(f"The code of room {i} is {7 * i}, they say." for i in range(6))
     told = (Transition(1, f"Bob has a boat.\n\n{rooms}"), Transition(2, "Alice lives in Bern."))
-    units = engine.units(told)
+    units = engine.cutter.units(told)
     asked = "What is the code of room 3?"
 
     found = engine.activate(UnitIndex(units), asked)
@@ -182,11 +182,11 @@ def test_discard_forgets_sentences_too(network: Path) -> None:
     engine = sentences_engine(network)
     told = (Transition(1, " ".join(f"The code of room {i} is {7 * i}, they say." for i in range(6))),)
     cache = Kept()
-    sentence = engine.activate(UnitIndex(engine.units(told)), "What is the code of room 3?")[0].unit
-    engine.factors(sentence.text, cache)
-    assert engine.factors_key(sentence.text) in cache.held
+    sentence = engine.activate(UnitIndex(engine.cutter.units(told)), "What is the code of room 3?")[0].unit
+    engine.writer.factors(sentence.text, cache)
+    assert engine.writer.factors_key(sentence.text) in cache.held
     engine.discard(History("alice", 1, told), cache)
-    assert engine.factors_key(sentence.text) not in cache.held
+    assert engine.writer.factors_key(sentence.text) not in cache.held
 
 
 @pytest.mark.parametrize("bias", [False, True])
@@ -213,7 +213,7 @@ def test_what_is_cached_holds_no_a(network: Path) -> None:
     parameterizer = load_fast_weight_parameterizer(base, network)
     cache = Kept()
     for engine in (Engine(base, parameterizer), Engine(base, parameterizer)):  # the second reads what the first kept
-        read = engine.factors("The code is 7.", cache)
+        read = engine.writer.factors("The code is 7.", cache)
         assert read.modules[MODULE].A is parameterizer.shared_a[MODULE]
 
     ((content,),) = (tuple(cache.held.values()),)

@@ -76,12 +76,12 @@ def test_an_engine_lets_go_of_what_it_kept_of_the_place(tmp_path: Path) -> None:
     with opened(tmp_path, "alice", engine) as memory:
         memory.update(SECRET)
         memory.ask(QUESTION)
-        assert engine._recent
+        assert engine.writer._recent
         assert engine._read
         memory.erase(1, derive=False)
-        assert not engine._recent
+        assert not engine.writer._recent
         assert not engine._read
-        assert "_count_joined" not in vars(engine)
+        assert "_count_joined" not in vars(engine.cutter)
         assert artifact_names(tmp_path) == set()
 
 
@@ -105,7 +105,7 @@ def test_what_a_pinned_version_derives_after_an_erasure_stays_nowhere(
 
         assert len(pinned.ask(QUESTION).evidence_units) > 0
 
-        assert not engine._recent
+        assert not engine.writer._recent
         assert not engine._read
         assert artifact_names(tmp_path) == set()
 
@@ -189,14 +189,14 @@ def test_what_was_being_derived_when_a_place_was_released_is_given_out_and_not_r
     with opened(tmp_path, "alice", engine) as memory:
         memory.update(SECRET, derive=False)
         cache = memory._cache(0)
-        made = engine.factors(SECRET, cache)
+        made = engine.writer.factors(SECRET, cache)
         engine.release(cache.place)
 
         def read() -> LoraFactors:
             engine.release(cache.place)
             return made
 
-        assert engine._recent.fetch(cache, "key", read) is made
-        assert not engine._recent
-        assert engine._recent.fetch(cache, "key", lambda: made) is made
-        assert list(engine._recent._made) == [f"{cache.place}#key"]
+        assert engine.writer._recent.fetch(cache, "key", read) is made
+        assert not engine.writer._recent
+        assert engine.writer._recent.fetch(cache, "key", lambda: made) is made
+        assert list(engine.writer._recent._made) == [f"{cache.place}#key"]

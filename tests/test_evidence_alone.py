@@ -170,7 +170,7 @@ def test_one_unit_is_written_louder_and_several_together_are_not(opened: Opened)
     plain, louder = engine_of(), engine_of(alone_scale=1.5)
     assert plain.fingerprint != louder.fingerprint
     framed = plain.base.chat.framed([{"role": "user", "content": ASKED[0]}])
-    units = plain.units([Transition(1, FACTS[0]), Transition(2, FACTS[1])])
+    units = plain.cutter.units([Transition(1, FACTS[0]), Transition(2, FACTS[1])])
     for chosen, factor in ((units[:1], 1.5), (units, 1.0)):
         once, now = (engine.evidence(chosen, framed, CountingCache()) for engine in (plain, louder))
         assert isinstance(once, LoraFactors)
@@ -213,7 +213,7 @@ def test_what_took_nothing_from_its_evidence_is_asked_again_louder(
 def test_what_bears_on_the_question_faintly_is_not_insisted_on(opened: Opened) -> None:
     engine = engine_of(insist_scale=4.0, insist_gain=1.0)
     framed = engine.base.chat.framed([{"role": "user", "content": ASKED[0]}])
-    unit = engine.units([Transition(1, FACTS[0])])[0]
+    unit = engine.cutter.units([Transition(1, FACTS[0])])[0]
     for gains, taken in (((0.9, 0.2), True), ((0.9, 1.0), False), ((None, None), False), ((None, 0.9), True)):
         sides = [[ScoredUnit(unit, 0.5, True, gain) for gain in gains]]
         insistence = engine.contest(ASKED[0], framed, None, sides, CountingCache()).insistence

@@ -128,7 +128,7 @@ def test_any_other_text_is_kept_and_can_be_asked_about(memory: ParametricMemory,
 def test_a_text_beyond_8192_tokens_is_kept_whole(tmp_path: Path, chunking: str) -> None:
     engine = tiny_engine(settings=MethodSettings(chunking=chunking, max_new_tokens=4))  # type: ignore[arg-type]
     long = "".join(f"Fact {i} is about item {i * 7}.\n\n" for i in range(400))
-    assert engine.count_tokens(long) > 8192
+    assert engine.cutter.count_tokens(long) > 8192
     with opened(tmp_path, engine=engine) as memory:
         memory.update(long)
 

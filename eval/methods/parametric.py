@@ -14,7 +14,7 @@ from typing import Any, Literal
 from eval.methods.decoding import Answerer, replies, reply
 from eval.methods.protocol import Prepared, Reply
 from eval.records import MuseQuestion, MuseTransition
-from plume_memory.engine import Cache, Engine
+from plume_memory.engine import Engine
 from plume_memory.errors import InvalidInput
 from plume_memory.evidence.provenance import source_of
 from plume_memory.evidence.route import UnitIndex
@@ -24,6 +24,7 @@ from plume_memory.model.decode import Query
 from plume_memory.model.rivals import Contest
 from plume_memory.model.streams import Row
 from plume_memory.records import History, ScoredUnit, Transition, join_transitions, join_units
+from plume_memory.writing import Cache
 
 Streams = Literal["fused", "memory only", "global only"]
 GlobalForm = Literal["difference", "scaled full", "whole texts"]
@@ -123,7 +124,7 @@ class Plume:
         """Units, their index, and the global adapter."""
         transitions = tuple(Transition(number, text) for number, text in enumerate(transition.texts, start=1))
         history = History(transition.id, len(transitions), transitions)
-        index = UnitIndex(self.engine.units(transitions))
+        index = UnitIndex(self.engine.cutter.units(transitions))
         return PreparedPlume(self, index, None if self.streams == "memory only" else self._global(history))
 
     def _global(self, history: History) -> LoraFactors | None:
@@ -132,20 +133,20 @@ class Plume:
         difference = self.engine.global_adapter(history, self.cache)
         if self.global_form == "difference" or difference is None:
             return difference
-        texts = self.engine.windows(history.transitions)
+        texts = self.engine.cutter.windows(history.transitions)
         bias = self.engine.parameterizer.bias if self.engine.parameterizer else None
         own = [(1.0, bias)] if bias is not None else []
-        full = weighted_sum([*((1.0, self.engine.factors(text, self.cache)) for text in texts), *own])
+        full = weighted_sum([*((1.0, self.engine.writer.factors(text, self.cache)) for text in texts), *own])
         return scaled(full, _norm(difference) / _norm(full))
 
     def _of_whole_texts(self, history: History) -> LoraFactors:
-        full = self.engine.factors(history.text, self.cache)
+        full = self.engine.writer.factors(history.text, self.cache)
         bias = self.engine.parameterizer.bias if self.engine.parameterizer else None
         old = join_transitions([t.text for t in history.predecessor])
         settings = self.engine.settings
         return compose_global(
             full,
-            self.engine.factors(old, self.cache) if old else None,
+            self.engine.writer.factors(old, self.cache) if old else None,
             alpha=settings.alpha,
             beta=settings.beta,
             bias=bias,
@@ -224,7 +225,7 @@ def _with_bias(engine: Engine, text: str, cache: Cache) -> LoraFactors:
     """
     if engine.parameterizer is None:
         raise InvalidInput("D2L needs a hypernetwork, and this engine has none; pass --hypernetwork.")
-    factors, bias = engine.factors(text, cache), engine.parameterizer.bias
+    factors, bias = engine.writer.factors(text, cache), engine.parameterizer.bias
     return factors if bias is None else weighted_sum([(1.0, factors), (1.0, bias)])
 
 

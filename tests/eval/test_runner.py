@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from eval.caches import CountingCache
 from eval.cli import main
@@ -31,6 +32,8 @@ from plume_memory.testing import HashParameterizer, tiny_base, tiny_engine
 
 ROOT = Path(__file__).parents[2]
 METHODS = ["--method", "base", "--method", "d2l", "--method", "plume"]
+ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
+"""Sums round by the number of threads, and these tests compare to the last digit."""
 
 
 def outcome(row: ItemRow) -> ItemRow:
@@ -55,7 +58,10 @@ def outcomes(folder: Path) -> dict[str, ItemRow]:
 def whole_run(arguments: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One undisturbed run of three methods on four records."""
     folder = tmp_path_factory.mktemp("runs") / "whole"
+    cores = torch.get_num_threads()
+    torch.set_num_threads(1)  # a fixture of a module comes before the one that sets them for each test
     assert main(["main", *arguments, *METHODS, "--out", str(folder)]) == 0
+    torch.set_num_threads(cores)
     return folder
 
 
@@ -98,7 +104,7 @@ def test_a_folder_belongs_to_one_set_of_settings(
 def test_workers_make_the_rows_of_one_process(whole_run: Path, arguments: list[str], tmp_path: Path) -> None:
     folder = tmp_path / "two"
     call = [sys.executable, "-m", "eval", "main", *arguments, *METHODS, "--out", str(folder), "--workers", "2"]
-    done = subprocess.run(call, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(call, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False, env=ONE_THREAD)
     assert done.returncode == 0, done.stderr
     assert outcomes(folder) == outcomes(whole_run)
     assert len(list((folder / "rows").glob("shard-*-of-2.jsonl"))) == 2
@@ -109,7 +115,7 @@ def test_a_killed_run_goes_on_and_ends_as_an_undisturbed_one(
 ) -> None:
     folder = tmp_path / "killed"
     call = [sys.executable, "-m", "eval", "main", *arguments, *METHODS, "--out", str(folder)]
-    running = subprocess.Popen(call, cwd=ROOT, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    running = subprocess.Popen(call, cwd=ROOT, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=ONE_THREAD)
     rows = folder / "rows" / "shard-1-of-1.jsonl"
     patience = time.monotonic() + 120
     while not (rows.exists() and rows.read_bytes().count(b"\n") >= 2):
@@ -288,7 +294,7 @@ def test_a_method_under_one_set_of_settings_has_one_engine(arguments: list[str])
     assert isinstance(first, Plume)
     assert first.engine is again.engine  # type: ignore[attr-defined]
     assert first.engine is not other.engine  # type: ignore[attr-defined]
-    assert "count_tokens" in first.engine.__dict__, "the tokenizer is read before an update is timed"
+    assert "count_tokens" in vars(first.engine.cutter), "the tokenizer is read before an update is timed"
     assert not first.answerer.settings.stop_loops
 
 

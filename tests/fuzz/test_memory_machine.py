@@ -103,7 +103,7 @@ class Undisturbed:
 
     def _asked(self, history: tuple[tuple[int, str], ...]) -> Answer:
         transitions = tuple(Transition(*each) for each in history)
-        index = UnitIndex(self._engine.units(transitions))
+        index = UnitIndex(self._engine.cutter.units(transitions))
         return Snapshot(History("", 0, transitions), index, self._engine, self._cache).ask(QUESTION)
 
 
