@@ -12,7 +12,8 @@ import random
 from collections.abc import Sequence
 from itertools import pairwise
 
-from hypernetwork import Bench, data_folder, mean, options, recall, say
+from common import data_folder, mean, recall, say
+from hypernetwork import Bench, options
 
 from eval.metrics.confidence import estimate
 from plume_memory.evidence.segment import sentence_spans

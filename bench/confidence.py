@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from hypernetwork import NEWER
+from common import NEWER
 
 from plume_memory.engine import Engine
 from plume_memory.memory import ParametricMemory

@@ -15,7 +15,6 @@ with some that are.
 import argparse
 import gzip
 import json
-import os
 import random
 import tempfile
 import time
@@ -24,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from rouge_score.rouge_scorer import RougeScorer
+from common import DRAWN, GENERAL, PROMPTS, data_folder, mean, recall, say, with_interval
 
 from plume_memory.engine import Engine
 from plume_memory.evidence.segment import sentence_spans
@@ -38,46 +37,7 @@ from plume_memory.records import Transition, join_transitions
 from plume_memory.training.facts import FAMILIES, FactSource
 from plume_memory.training.sources.matching import holds
 
-PROMPTS = ("{text}\n\n{question}", "{text}\n\nQuestion: {question}\nAnswer:", "{question}\n\n{text}")
-GENERAL = (
-    "What is the capital of France?",
-    "Who wrote Romeo and Juliet?",
-    "What is 2+2?",
-    "Name a primary color.",
-    "What is the largest ocean?",
-    "How many legs does a spider have?",
-    "What is the boiling point of water?",
-    "Who painted the Mona Lisa?",
-    "What language is spoken in Brazil?",
-    "What is the opposite of hot?",
-    "Name a planet.",
-    "What do bees make?",
-    "How many days are in a week?",
-    "What is H2O?",
-    "Who was the first president of the United States?",
-    "What colour is the sky?",
-    "Write a short greeting.",
-    "Name three fruits.",
-    "What is the square root of 81?",
-    "What animal says meow?",
-)
-NEWER = ("life", "travel")
-"""Families of invented facts that came after the first figures: left out, so that all networks are asked the same.
-
-No network shipped so far was trained on `travel`."""
-DRAWN = [family for family in FAMILIES if family not in NEWER]
-SCORER = RougeScorer(["rougeL"], use_stemmer=True)
 SETTINGS = DecodeSettings(max_new_tokens=48)
-
-
-def recall(output: str, references: Sequence[str]) -> float:
-    """Best ROUGE-L recall over the references."""
-    return max(float(SCORER.score(reference, output)["rougeL"].recall) for reference in references)
-
-
-def mean(values: Sequence[float]) -> float:
-    """Arithmetic mean, rounded for print."""
-    return round(sum(values) / max(1, len(values)), 4)
 
 
 class Bench:
@@ -151,9 +111,10 @@ class Bench:
             ways[f"in_context_{n}"] = [Query(self.row(prompt.format(text=texts[i], question=q))) for i, q, _ in flat]
         answered = {way: self.ask(queries) for way, queries in ways.items()}
         answered["product"] = self.through_product(texts, [[q for q, _ in own] for own in asked])
-        scores = {}
+        scores: dict[str, Any] = {}
         for way, outputs in answered.items():
-            scores[way] = mean([recall(o, refs) for o, (_, _, refs) in zip(outputs, flat, strict=True)])
+            recalls = [recall(o, refs) for o, (_, _, refs) in zip(outputs, flat, strict=True)]
+            scores |= with_interval(way, recalls, [i for i, _, _ in flat])
         counts = {"texts": len(texts), "questions": len(flat)}
         if not self.prompts:
             return {"what": name, **counts, **scores}
@@ -183,11 +144,16 @@ class Bench:
             answered = {way: self.ask(queries) for way, queries in ways.items()}
             asked = [[ask.question for ask in s.asks] for s in samples]
             answered["product"] = self.through_product([s.text for s in samples], asked)
-            shares: dict[str, float] = {}
+            shares: dict[str, Any] = {}
             for way, outputs in answered.items():
                 told = list(zip(outputs, (a.answer for _, a in flat), strict=True))
-                shares[f"{way}_exact"] = mean([float(_ends(output, answer)) for output, answer in told])
-                shares[f"{way}_says"] = mean([float(holds(output, answer)) for output, answer in told])
+                of_text = [i for i, _ in flat]
+                shares |= with_interval(
+                    f"{way}_exact", [float(_ends(output, answer)) for output, answer in told], of_text
+                )
+                shares |= with_interval(
+                    f"{way}_says", [float(holds(output, answer)) for output, answer in told], of_text
+                )
             families = {} if self.families == DRAWN else {"families": self.families}
             say({"what": f"facts_{count}", **families, "texts": len(samples), "questions": len(flat), **shares})
 
@@ -367,16 +333,6 @@ def _median(call: Callable[[], object], times: int = 7) -> float:
         call()
         seconds.append(time.perf_counter() - begun)
     return sorted(seconds)[times // 2]
-
-
-def say(row: dict[str, Any]) -> None:
-    """Print one measurement."""
-    print(json.dumps(row), flush=True)
-
-
-def data_folder() -> Path:
-    """Where the evaluation data are."""
-    return Path(os.environ.get("PLUME_DATA", "../shared/data"))
 
 
 def options() -> argparse.ArgumentParser:

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from hypernetwork import PROMPTS
+from common import PROMPTS
 
 from plume_memory.engine import Engine
 from plume_memory.memory import ParametricMemory

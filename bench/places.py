@@ -14,7 +14,7 @@ import random
 from pathlib import Path
 
 import torch
-from hypernetwork import NEWER
+from common import NEWER
 
 from plume_memory.hypernet.fastweight import checkpoint
 from plume_memory.hypernet.shipped import shipped_hypernetwork

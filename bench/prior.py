@@ -5,18 +5,23 @@
 Each fact below is one SmolLM2 may know, and a text that says otherwise. The prior is graded by the bare model: its
 mean log-probability of the known value behind the statement's first words, and whether it answers so when asked.
 The adapter of the text is then asked, with the layers of the largest ‖ΔW‖ (a share of them) multiplied; `control`
-multiplies as many of the smallest instead. Three thirds by prior, weak to strong. One JSON line per row.
+multiplies as many of the smallest instead; `product` is a memory that was told the text. Three thirds by prior, weak to
+strong, and `believed`: all that the bare model answers with the known value. One JSON line per row, with 95 %
+intervals over the facts.
 """
 
 import argparse
 import json
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from common import with_interval
 
 from plume_memory.engine import Engine
 from plume_memory.lora.factors import LoraFactors, Pair
+from plume_memory.memory import ParametricMemory
 from plume_memory.model.decode import DecodeSettings, Query
 from plume_memory.model.streams import Row
 from plume_memory.training.sources.matching import holds
@@ -151,23 +156,40 @@ def main() -> None:
     facts = graded(engine)
     third = len(facts) // 3
     grades = {"weak": facts[:third], "middle": facts[third : 2 * third], "strong": facts[2 * third :]}
+    grades["believed"] = [one for one in facts if one.believed]
     for boost in given.boosts:
         for largest in (True,) if boost == 1 else (True, False):
             for grade, some in grades.items():
                 own = [boosted(one.factors, given.share, boost, largest=largest) for one in some]
                 told = ask(engine, [one.question for one in some], own)
-                new = [holds(text, one.new) for text, one in zip(told, some, strict=True)]
-                old = [holds(text, one.known) and not n for text, one, n in zip(told, some, new, strict=True)]
-                say(
-                    layers="all" if boost == 1 else ("largest" if largest else "control"),
-                    boost=boost,
-                    prior=grade,
-                    facts=len(some),
-                    believed_before=round(sum(one.believed for one in some) / len(some), 3),
-                    mean_log_prior=round(sum(one.prior for one in some) / len(some), 2),
-                    says_new=round(sum(new) / len(some), 3),
-                    says_old=round(sum(old) / len(some), 3),
-                )
+                count("all" if boost == 1 else ("largest" if largest else "control"), boost, grade, some, told)
+    for grade, some in grades.items():
+        count("product", 1.0, grade, some, [remembered(engine, one) for one in some])
+
+
+def remembered(engine: Engine, fact: Graded) -> str:
+    """What a memory that was told the text answers."""
+    with tempfile.TemporaryDirectory() as folder:
+        with ParametricMemory.open("prior", url=f"sqlite:///{folder}/prior.db", engine=engine) as memory:
+            memory.update(fact.text)
+            return memory.ask(fact.question, max_new_tokens=32).text
+
+
+def count(layers: str, boost: float, grade: str, facts: Sequence[Graded], told: Sequence[str]) -> None:
+    """Print how many of some answers say the new value, and how many the known one alone."""
+    new = [holds(text, one.new) for text, one in zip(told, facts, strict=True)]
+    old = [holds(text, one.known) and not n for text, one, n in zip(told, facts, new, strict=True)]
+    places = range(len(facts))
+    say(
+        layers=layers,
+        boost=boost,
+        prior=grade,
+        facts=len(facts),
+        believed_before=round(sum(one.believed for one in facts) / len(facts), 3),
+        mean_log_prior=round(sum(one.prior for one in facts) / len(facts), 2),
+        **with_interval("says_new", [float(one) for one in new], places),
+        **with_interval("says_old", [float(one) for one in old], places),
+    )
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from hypernetwork import NEWER
+from common import NEWER
 
 from eval.caches import CountingCache
 from eval.datasets.muse import load

@@ -162,7 +162,7 @@ def _print_routers(root: Path, chains: int | None, records: int | None) -> None:
     ways: dict[str, Rank] = {name: partial(engine.rank, k=TOP) for name, engine in engines.items()}
     cases = [*_muse_cases(root, "mini_*_dev.jsonl", records), *_chain_cases(root, chains)]
     cases = [case for case in cases if case.group.endswith(", all")]
-    count_tokens = next(iter(engines.values())).count_tokens
+    count_tokens = next(iter(engines.values())).cutter.count_tokens
     totals = Counter(case.group for case in cases)
     for budget in LIKELIHOOD_TOKENS:
         right = _routed(cases, ways, budget, count_tokens)

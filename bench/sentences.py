@@ -127,7 +127,7 @@ def evidence(engine: Engine, transitions: Sequence[MuseTransition], routers: Seq
         words: list[float] = []
         for transition in transitions:
             told = tuple(Transition(number, text) for number, text in enumerate(transition.texts, start=1))
-            index = UnitIndex(routing.units(told))
+            index = UnitIndex(routing.cutter.units(told))
             for q in transition.questions:
                 text = join_units([one.unit for one in routing.activate(index, q.question)])
                 current.append(says(text, q.answers))
