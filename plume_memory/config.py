@@ -69,8 +69,8 @@ class MethodSettings(BaseModel):
         default=None,
         gt=0,
         description="Weight of H(m*) when a question is decoded again because its answer holds no word of the evidence "
-        "(but those of the question); the second answer is given if it holds one and ends (model/rivals.py). None: "
-        "never. Factors only. Never used in reproduction rows.",
+        "(but those of the question); the second answer is given if it holds one (model/rivals.py). None: never. "
+        "Factors only. Never used in reproduction rows.",
     )
     insist_gain: float = Field(
         default=0.0,

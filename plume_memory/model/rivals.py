@@ -72,12 +72,12 @@ are of before. Without it the chosen line stood at 0.81 0.79 0.60 0.66 0.54, and
 
 The model can also keep to what it believes: told "I live in Porto." and asked "Where do I live?", it says "The world is
 your home.". Such an answer holds no word of its evidence. It is asked for again with the evidence weighing more, and
-what comes then is given if it holds one (`Insistence`) and does not go on for ever; but only where the evidence makes
-the question clearly likelier (`ScoredUnit.gain`), as what was never told would be said louder too: in memories of six
-notes, asked 88 questions about others, 22 got an answer of confidence 0.5 or more before and 26 after, where no gain
-was asked for; by evidence that gains more than 9 nats none changed. Of the right answers that insisting brought, none
-is by one of less than 11. Right answers to 107 notes of one sentence (`bench/notes_more.jsonl`), recall on the sets as
-above, and the share of these that is asked again:
+what comes then is given if it holds one (`Insistence`); but only where the evidence makes the question clearly likelier
+(`ScoredUnit.gain`), as what was never told would be said louder too: in memories of six notes, asked 88 questions about
+others, 22 got an answer of confidence 0.5 or more before and 26 after, where no gain was asked for; by evidence that
+gains more than 9 nats none changed. Of the right answers that insisting brought, none is by one of less than 11. Right
+answers to 107 notes of one sentence (`bench/notes_more.jsonl`), recall on the sets as above, and the share of these
+that is asked again:
 
                       notes   4 facts  8 facts  mini-squad  mini-multihop  mini-ropes   asked again
     never              .85      0.79     0.85      0.59         0.62          0.53
@@ -93,7 +93,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from plume_memory.model.decode import Decoded, DecodeSettings, FinishReason, FusedDecoder, Query, Step, collect
+from plume_memory.model.decode import Decoded, DecodeSettings, FusedDecoder, Query, Step, collect
 
 TRIAL_TOKENS = 32
 """Tokens of an answer that count for its sureness: with 16 some choices of short answers change, with 40 none do."""
@@ -201,7 +201,7 @@ def decode_contests(decode: Decode, contests: Sequence[Contest], settings: Decod
     }
     louder = decode([own.louder(winners[c]) for c, own in insisted.items()], settings) if insisted else []
     for (c, own), again in zip(insisted.items(), louder, strict=True):
-        if own.takes(winners[c], again.text) and _ends_as_well(again.finish_reason, given[c].finish_reason):
+        if own.takes(winners[c], again.text):
             given[c] = again
     return [Won(winner, given[c]) for c, winner in enumerate(winners)]
 
@@ -229,8 +229,7 @@ def stream_contest(
     with closing(decoder.stream([contest.insistence.louder(rival)], settings)) as decoding:
         again = list(decoding)
     took = contest.insistence.takes(rival, _whole_words(again))
-    better = took and _ends_as_well(again[-1].finish_reason, held[-1][1].finish_reason)
-    yield from ((rival, step) for step in again) if better else held
+    yield from ((rival, step) for step in again) if took else held
 
 
 def _streamed(
@@ -270,11 +269,6 @@ def _insistence(contest: Contest, rival: int, answer: Decoded, settings: DecodeS
     """What to insist with, if the answer took nothing; a grammar leaves no choice of words."""
     own = contest.insistence if settings.grammar is None else None
     return own if own and not own.takes(rival, answer.text) else None
-
-
-def _ends_as_well(again: FinishReason | None, first: FinishReason | None) -> bool:
-    """Whether a second answer comes to its end if the first did: with more weight some go round in a circle."""
-    return again == "stop" or first != "stop"
 
 
 def _whole_words(steps: Sequence[Step]) -> str:

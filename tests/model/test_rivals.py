@@ -288,26 +288,3 @@ def test_a_word_counts_when_it_is_whole() -> None:
     told = [step.text for _, step in stream_contest(Saying(), contest, SETTINGS)]
     assert told == list(pieces)
     assert seen == ["A ", "A carpet "], "nothing is asked once it took something"
-
-
-@pytest.mark.parametrize(("second", "given"), [("stop", "a red carpet"), ("length", "no idea")])
-def test_a_second_answer_that_never_ends_does_not_take_the_place_of_one_that_did(second: str, given: str) -> None:
-    """More weight on the evidence can make the model say one word of it for ever."""
-    louder = Query(Row((7,)))
-
-    class Twice(FusedDecoder):
-        def __init__(self) -> None:
-            pass
-
-        def stream(self, queries: Sequence[Query], settings: DecodeSettings) -> Generator[Step, None, None]:
-            for at, query in enumerate(queries):
-                text, end = ("a red carpet", second) if query is louder else ("no idea", "stop")
-                yield Step(at, text, TokenTrace(at, text, 0.0, 0.0, -0.1), end)  # type: ignore[arg-type]
-
-        def decode(self, queries: Sequence[Query], settings: DecodeSettings) -> list[Decoded]:
-            return [collect(query, list(self.stream([query], settings))) for query in queries]
-
-    contest = Contest((QUERY,), insistence=Insistence(lambda _, text: "carpet" in text, lambda _: louder))
-    (won,) = decode_contests(Twice().decode, [contest], SETTINGS)
-    assert won.decoded.text == given
-    assert "".join(step.text for _, step in stream_contest(Twice(), contest, SETTINGS)) == given
