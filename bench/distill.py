@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rouge_score.rouge_scorer import RougeScorer
+from common import GENERAL, mean, recall
 
 from plume_memory.distill import DistillationParameterizer, DistillSettings
 from plume_memory.lora.factors import LoraFactors
@@ -24,25 +24,7 @@ from plume_memory.model.base import BaseModel
 from plume_memory.model.decode import DecodeSettings, FusedDecoder, Query
 from plume_memory.model.streams import Row
 
-UNRELATED = (
-    "What is the capital of France?",
-    "Who wrote Romeo and Juliet?",
-    "What is 2+2?",
-    "Name a primary color.",
-    "What is the largest ocean?",
-    "How many legs does a spider have?",
-)
-SCORER = RougeScorer(["rougeL"], use_stemmer=True)
-
-
-def recall(output: str, references: Sequence[str]) -> float:
-    """Best ROUGE-L recall over the references."""
-    return max(float(SCORER.score(reference, output)["rougeL"].recall) for reference in references)
-
-
-def mean(values: Sequence[float]) -> float:
-    """Arithmetic mean, rounded for print."""
-    return round(sum(values) / len(values), 3)
+UNRELATED = GENERAL[:6]
 
 
 class Bench:

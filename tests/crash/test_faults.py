@@ -10,6 +10,7 @@ import random
 import resource
 import shutil
 import signal
+import stat
 import tempfile
 import traceback
 from collections.abc import Callable, Iterator
@@ -115,6 +116,9 @@ def place() -> Iterator[Path]:
 
 def as_anyone(work: Callable[[], None]) -> None:
     """Do something in a child that is not root: root may write everywhere. What it needs must be imported already."""
+    closed = [str(folder) for folder in Path(__file__).parents if not folder.stat().st_mode & stat.S_IXOTH]
+    if os.geteuid() == 0 and closed:
+        pytest.skip(f"root's clone stands in {closed[-1]}, which nobody else can enter; migrations are read there")
     pid = os.fork()
     if pid == 0:
         code = 1

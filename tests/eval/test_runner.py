@@ -206,6 +206,10 @@ def test_a_key_follows_what_answers_depend_on_and_nothing_else(
         (tmp_path / "config.json").write_text(f'{{"answers": {answers}}}')
         found.append(key(tuned, own))
     assert found[0] != found[1] == found[2], "how sure an answer counts as changes no answer"
+    before = key(plume), key(tuned)
+    monkeypatch.setattr("eval.specs.TUNED_EPOCH", 0)
+    assert key(plume) == before[0], "what only a network's own settings use changes no other method"
+    assert key(tuned) != before[1], "rows of other rules are run again"
     assert key(plume) != key(plume, RunSettings(max_new_tokens=9))
     monkeypatch.setattr("eval.specs.REPRODUCTION", REPRODUCTION.model_copy(update={"recency_margin": 0.2}))
     assert key(plume) != same
