@@ -16,10 +16,10 @@ from common import data_folder, mean, recall, say
 from hypernetwork import Bench, options
 
 from eval.metrics.confidence import estimate
-from plume_memory.evidence.segment import sentence_spans
 from plume_memory.lora.algebra import truncated, weighted_sum
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.model.decode import Query
+from plume_memory.segmentation.sentences import sentence_spans
 
 RANKS = (8, 16, 32, 64, 128)
 CHUNKS = (1, 2, 4)

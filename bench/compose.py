@@ -19,7 +19,6 @@ from typing import Any
 from rouge_score.rouge_scorer import RougeScorer
 
 from plume_memory.distill import DistillationParameterizer
-from plume_memory.evidence.route import UnitIndex
 from plume_memory.lora.algebra import weighted_sum
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.lora.files import load_factors, save_factors
@@ -27,6 +26,7 @@ from plume_memory.model.base import BaseModel
 from plume_memory.model.decode import DecodeSettings, FusedDecoder, Query
 from plume_memory.model.streams import Row
 from plume_memory.records import Unit, join_transitions
+from plume_memory.retrieval.lexical import UnitIndex
 
 WEIGHTS = ((1.0, 0.75), (0.5, 0.5), (0.4, 0.5), (0.3, 0.5))
 LAMBDAS = ((1.0, 0.3), (2.0, 0.3), (5.0, 0.3), (10.0, 0.05))

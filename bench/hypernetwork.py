@@ -26,7 +26,6 @@ import torch
 from common import DRAWN, GENERAL, PROMPTS, data_folder, mean, recall, say, with_interval
 
 from plume_memory.engine import Engine
-from plume_memory.evidence.segment import sentence_spans
 from plume_memory.lora.algebra import weighted_sum
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.memory import ParametricMemory
@@ -34,6 +33,7 @@ from plume_memory.model.adapters import attached, stack_rows
 from plume_memory.model.decode import DecodeSettings, Query
 from plume_memory.model.streams import Row
 from plume_memory.records import Transition, join_transitions
+from plume_memory.segmentation.sentences import sentence_spans
 from plume_memory.training.facts import FAMILIES, FactSource
 from plume_memory.training.sources.matching import holds
 
@@ -57,7 +57,7 @@ class Bench:
         """One adapter per text: the sum over its windows, as the engine writes a history."""
         parameterizer = self.engine.parameterizer
         assert parameterizer is not None, "a hypernetwork was loaded"
-        windows = [self.engine.cutter.windows([Transition(1, text)]) for text in texts]
+        windows = [self.engine.segmenter.windows([Transition(1, text)]) for text in texts]
         return [weighted_sum([(1.0, f) for f in parameterizer.parameterize(own)]) for own in windows]
 
     def through_product(

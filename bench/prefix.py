@@ -16,7 +16,7 @@ from typing import Any
 
 from rouge_score.rouge_scorer import RougeScorer
 
-from plume_memory import Engine, MethodSettings, ParametricMemory
+from plume_memory import AnswerPolicy, Engine, ParametricMemory
 from plume_memory.model.base import BaseModel
 
 SETTINGS = ((1.0, 0.3, 0.5), (5.0, 0.3, 0.5), (10.0, 0.05, 0.5), (30.0, 0.05, 0.5), (10.0, 0.05, 0.4))
@@ -45,7 +45,7 @@ def main() -> None:
     records = [json.loads(line) for line in data.read_text(encoding="utf-8").splitlines()[: asked.records]]
     base = BaseModel.load("smollm2-135m")
     for lambda_max, tau, delta in SETTINGS:
-        engine = Engine(base, None, MethodSettings(evidence="kv", lambda_max=lambda_max, tau=tau, delta=delta))
+        engine = Engine(base, None, AnswerPolicy(evidence="kv", lambda_max=lambda_max, tau=tau, delta=delta))
         scores = [pair for record in records for pair in ask(engine, record)]
         by_kind = {kind: [s for affected, s in scores if affected == kind] for kind in (True, False)}
         row = {"lambda_max": lambda_max, "tau": tau, "delta": delta, "questions": len(scores)}

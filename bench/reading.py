@@ -16,8 +16,8 @@ import torch
 from eval.caches import CountingCache
 from eval.datasets.muse import load
 from plume_memory.engine import Engine
-from plume_memory.evidence.route import UnitIndex
 from plume_memory.records import Transition
+from plume_memory.retrieval.lexical import UnitIndex
 
 
 def main() -> None:
@@ -32,7 +32,7 @@ def main() -> None:
     first: list[float] = []
     later: list[float] = []
     for chain in load("muse-chains", steps=(20,)):
-        index = UnitIndex(engine.cutter.units([Transition(n, text) for n, text in enumerate(chain.texts, start=1)]))
+        index = UnitIndex(engine.segmenter.units([Transition(n, text) for n, text in enumerate(chain.texts, start=1)]))
         cache = CountingCache()
         for number, question in enumerate(chain.questions[: given.questions]):
             begun = time.perf_counter()

@@ -4,7 +4,7 @@
 
 Memories of bundled records, chains after five updates, invented facts and two short notes are asked their own
 questions and general ones (none of them among those that bench/hypernetwork.py counts damage on), each plainly and in
-a polite frame. Gain is what `relevance` is compared with (evidence/relevance.py), in nats, twice as much where half
+a polite frame. Gain is what `relevance` is compared with (answering/relevance.py), in nats, twice as much where half
 of it is enough: the question and its evidence name the same. One JSON line
 per kind of memory with the gain's quantiles, then one per threshold: the share of own questions that would lose memory,
 and of general ones that would keep it, plain and polite.
@@ -21,10 +21,10 @@ from common import NEWER
 
 from eval.caches import CountingCache
 from eval.datasets.muse import load
+from plume_memory.answering.relevance import share_needed
 from plume_memory.engine import Engine
-from plume_memory.evidence.relevance import share_needed
-from plume_memory.evidence.route import UnitIndex
 from plume_memory.records import Transition, best_gain, join_units
+from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.training.facts import FactSource
 
 GENERAL = (
@@ -94,11 +94,13 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     loaded = Engine.load("smollm2-135m", hypernetwork=given.hypernetwork)
-    engine = loaded.composed_with(loaded.settings.model_copy(update={"relevance": None}))
+    engine = loaded.composed_with(loaded.policy.model_copy(update={"relevance": None}))
     chance = random.Random(f"bench:relevance:{given.seed}")
     gains: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     for kind, texts, own in memories(chance):
-        index = UnitIndex(engine.cutter.units([Transition(number, text) for number, text in enumerate(texts, start=1)]))
+        index = UnitIndex(
+            engine.segmenter.units([Transition(number, text) for number, text in enumerate(texts, start=1)])
+        )
         cache = CountingCache()
         for asked, questions in (("own", own), ("general", chance.sample(GENERAL, 3))):
             for frame, words in FRAMES.items():

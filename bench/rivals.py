@@ -20,14 +20,14 @@ from typing import Any, NamedTuple
 from eval.caches import CountingCache
 from eval.datasets.muse import load
 from eval.metrics.overlap import overlap, says
+from plume_memory.answering.evidence import leader_of
+from plume_memory.answering.grounding import last_telling, log_score
 from plume_memory.engine import Engine
-from plume_memory.evidence.activation import leader_of
-from plume_memory.evidence.provenance import last_telling, log_score
-from plume_memory.evidence.route import UnitIndex
 from plume_memory.model import rivals
 from plume_memory.model.decode import Decoded
 from plume_memory.model.rivals import TRIAL_TOKENS, Contest, Telling
 from plume_memory.records import History, ScoredUnit, TokenTrace, Transition, Unit, Usage
+from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.training.facts import FactSource
 
 Line = dict[str, Any]
@@ -37,7 +37,7 @@ DATASETS = ("mini-squad", "mini-multihop", "mini-ropes", "muse-chains", *FACTS)
 
 
 class Rule(NamedTuple):
-    """See `Contest`, and `MethodSettings` for the names."""
+    """See `Contest`, and `AnswerPolicy` for the names."""
 
     alone_margin: float = 0.2
     recency_margin: float | None = 0.2
@@ -102,7 +102,7 @@ def answered(engine: Engine, texts: Sequence[str], questions: Sequence[Line]) ->
     """Each question with every rival's answer."""
     cache = CountingCache()
     history = History("bench", len(texts), tuple(Transition(i, text) for i, text in enumerate(texts, start=1)))
-    index = UnitIndex(engine.cutter.units(history.transitions))
+    index = UnitIndex(engine.segmenter.units(history.transitions))
     whole = engine.global_adapter(history, cache)
     settings = engine.decode_settings(max_new_tokens=TRIAL_TOKENS)
     for asked in questions:

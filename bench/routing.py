@@ -10,8 +10,8 @@ import sys
 import time
 from collections.abc import Sequence
 
-from plume_memory.evidence.route import UnitIndex
 from plume_memory.records import Unit
+from plume_memory.retrieval.lexical import UnitIndex
 
 VOCABULARY = 20_000
 WORDS_PER_UNIT = 100

@@ -21,10 +21,10 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from plume_memory.evidence.route import Idf, UnitIndex
-from plume_memory.evidence.tokens import build_encoding, token_counter
-from plume_memory.evidence.units import units_of
 from plume_memory.records import ScoredUnit, Transition, Unit
+from plume_memory.retrieval.lexical import Idf, UnitIndex
+from plume_memory.segmentation.tokens import build_encoding, token_counter
+from plume_memory.segmentation.units import units_of
 
 UNIT_TOKENS = (32, 48, 64, 96, 128, 192, 256)
 DELTA = 0.5
@@ -149,20 +149,20 @@ def _shares(
 
 def _print_routers(root: Path, chains: int | None, records: int | None) -> None:
     # torch: seconds, and the quick table needs none
-    from plume_memory import Engine, MethodSettings  # noqa: PLC0415
+    from plume_memory import AnswerPolicy, Engine  # noqa: PLC0415
     from plume_memory.model.base import BaseModel  # noqa: PLC0415
 
     base = BaseModel.load("smollm2-135m")
     engines = {
         f"{router}{f', δ = {delta}' if router == 'lexical' else ''}": Engine(
-            base, None, MethodSettings(evidence="kv", router=router, delta=delta)
+            base, None, AnswerPolicy(evidence="kv", router=router, delta=delta)
         )
         for router, delta in (("lexical", 0.5), ("lexical", 0.2), ("likelihood", 0.0))
     }
     ways: dict[str, Rank] = {name: partial(engine.rank, k=TOP) for name, engine in engines.items()}
     cases = [*_muse_cases(root, "mini_*_dev.jsonl", records), *_chain_cases(root, chains)]
     cases = [case for case in cases if case.group.endswith(", all")]
-    count_tokens = next(iter(engines.values())).cutter.count_tokens
+    count_tokens = next(iter(engines.values())).segmenter.count_tokens
     totals = Counter(case.group for case in cases)
     for budget in LIKELIHOOD_TOKENS:
         right = _routed(cases, ways, budget, count_tokens)

@@ -4,7 +4,7 @@
         [--router "sentences, 1"] [--steps 10 (chains)]
 
 Candidates are the sentences of C_update; a hit says the current answer. `question` is log p(question | sentence) per
-token (UPR, model/likelihood.py), `asked to` the same behind an instruction to write a question, `answer` is
+token (UPR, retrieval/reader.py), `asked to` the same behind an instruction to write a question, `answer` is
 log p(sentence | question) − log p(sentence | any request) per token of the question: both directions estimate the
 same mutual information. `lexical` is the router's own score. One JSON line per ranker, and one per sum of them.
 
@@ -26,15 +26,15 @@ from eval.datasets.muse import CONTINUAL_STEPS, load
 from eval.methods.decoding import Answerer
 from eval.metrics.overlap import overlap, says
 from eval.records import MuseQuestion, MuseTransition
-from plume_memory.config import MethodSettings
 from plume_memory.engine import Engine
-from plume_memory.evidence.route import UnitIndex
-from plume_memory.evidence.units import statements_of
 from plume_memory.model.base import BaseModel
 from plume_memory.model.decode import DecodeSettings, Query
-from plume_memory.model.likelihood import question_likelihoods
 from plume_memory.model.streams import Row
+from plume_memory.policy import AnswerPolicy
 from plume_memory.records import Transition, Unit, join_units
+from plume_memory.retrieval.lexical import UnitIndex
+from plume_memory.retrieval.reader import question_likelihoods
+from plume_memory.segmentation.units import statements_of
 
 INSTRUCTION = "Passage: {}\nPlease write a question based on this passage."
 ANY_REQUEST = "Tell me a fact."
@@ -112,9 +112,9 @@ def hits(base: BaseModel, transitions: Sequence[MuseTransition]) -> None:
 
 
 ROUTERS = {
-    "lexical, unit of 192 tokens": MethodSettings(delta=0.4, unit_tokens=192),
-    "likelihood, 3 units of 48 tokens": MethodSettings(router="likelihood", unit_tokens=48, evidence_units=3),
-    **{f"sentences, {k}": MethodSettings(router="sentences", unit_tokens=192, evidence_units=k) for k in (1, 2, 3, 4)},
+    "lexical, unit of 192 tokens": AnswerPolicy(delta=0.4, unit_tokens=192),
+    "likelihood, 3 units of 48 tokens": AnswerPolicy(router="likelihood", unit_tokens=48, evidence_units=3),
+    **{f"sentences, {k}": AnswerPolicy(router="sentences", unit_tokens=192, evidence_units=k) for k in (1, 2, 3, 4)},
 }
 
 
@@ -127,7 +127,7 @@ def evidence(engine: Engine, transitions: Sequence[MuseTransition], routers: Seq
         words: list[float] = []
         for transition in transitions:
             told = tuple(Transition(number, text) for number, text in enumerate(transition.texts, start=1))
-            index = UnitIndex(routing.cutter.units(told))
+            index = UnitIndex(routing.segmenter.units(told))
             for q in transition.questions:
                 text = join_units([one.unit for one in routing.activate(index, q.question)])
                 current.append(says(text, q.answers))
@@ -148,7 +148,7 @@ def evidence_of(engine: Engine, transition: MuseTransition, q: MuseQuestion) -> 
     score = torch.tensor(likelihoods) + torch.tensor(index.score(q.question))
     order = score.argsort(descending=True).tolist()
     texts = {f"{k} sentences": " ".join(sentences[i] for i in sorted(order[:k])) for k in (1, 2, 3)}
-    units = UnitIndex(engine.cutter.units((Transition(1, transition.texts[-1]),)))
+    units = UnitIndex(engine.segmenter.units((Transition(1, transition.texts[-1]),)))
     texts["activated"] = join_units([one.unit for one in engine.activate(units, q.question)])
     texts["gold"] = q.gold_evidence or transition.full
     return texts

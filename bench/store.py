@@ -17,8 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from plume_memory.evidence.route import UnitIndex
-from plume_memory.evidence.units import units_of
+from plume_memory.retrieval.lexical import UnitIndex
+from plume_memory.segmentation.units import units_of
 from plume_memory.store.database import Database
 from plume_memory.store.log import Log
 

@@ -12,9 +12,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from eval.records import MuseTransition
-from plume_memory.config import MethodSettings
 from plume_memory.hypernet.shipped import shipped_hypernetwork
 from plume_memory.model.hub import content_fingerprint
+from plume_memory.policy import AnswerPolicy
 
 Kind = Literal[
     "base",
@@ -49,7 +49,7 @@ class MethodSpec(BaseModel):
     kind: Kind
     settings: dict[str, float | int | str] = Field(
         default_factory=dict,
-        description="Overrides: of MethodSettings for PLUME and its ablations, of the baseline's own.",
+        description="Overrides: of AnswerPolicy for PLUME and its ablations, of the baseline's own.",
     )
     tuned: bool = Field(
         default=False,
@@ -58,7 +58,7 @@ class MethodSpec(BaseModel):
     )
 
 
-REPRODUCTION = MethodSettings(delta=0.4, unit_tokens=192)
+REPRODUCTION = AnswerPolicy(delta=0.4, unit_tokens=192)
 """PLUME's settings where nothing else is said: the paper's, but δ 0.4 for its 0.5.
 
 δ = 0.5 routes a third worse on chains of short updates (bench/routing_sweep.py); the sweep has its row. The paper

@@ -24,11 +24,11 @@ from eval.metrics.phases import measured
 from eval.ranks import candidate_ranks
 from eval.rows import Answered, ItemRow
 from eval.specs import REPRODUCTION, Item, MethodSpec, RunSettings
-from plume_memory.config import MethodSettings
 from plume_memory.distill.settings import DistillSettings
 from plume_memory.engine import Engine
 from plume_memory.errors import InvalidInput, PromptTooLong
 from plume_memory.model.decode import DecodeSettings
+from plume_memory.policy import AnswerPolicy
 
 PROMPTED: Mapping[str, Shown] = {
     "base": "nothing",
@@ -59,7 +59,7 @@ class Workbench:
     given: Engine | None = None
     """An engine that is already loaded; by default the one the settings name."""
     _met: set[str] = field(default_factory=set)
-    _engines: dict[MethodSettings, Engine] = field(default_factory=dict)
+    _engines: dict[AnswerPolicy, Engine] = field(default_factory=dict)
     _edits: dict[AnyEditSettings, AnyEdit] = field(default_factory=dict)
 
     def run(self, item: Item) -> ItemRow:
@@ -195,18 +195,18 @@ class Workbench:
 
     def _composed_with(self, spec: MethodSpec) -> Engine:
         """The engine under a spec's settings; the same model, network and cache."""
-        start = self.engine.settings if spec.tuned else REPRODUCTION
+        start = self.engine.policy if spec.tuned else REPRODUCTION
         if self.engine.parameterizer is None:
-            start = self.engine.settings  # evidence as a prefix: the method's adapters cannot be had
+            start = self.engine.policy  # evidence as a prefix: the method's adapters cannot be had
         merged = start.model_dump() | spec.settings
         try:
-            chosen = MethodSettings(**merged)
+            chosen = AnswerPolicy(**merged)
         except ValidationError as err:
             raise InvalidInput(f"Method {spec.name!r} has settings PLUME does not know or take: {err}") from err
         # one per settings: a new engine reads its tokenizer anew, which is no part of an update
         if chosen not in self._engines:
             own = self.engine.composed_with(chosen)
-            own.cutter.count_tokens("a word")
+            own.segmenter.count_tokens("a word")
             self._engines[chosen] = own
         return self._engines[chosen]
 
@@ -216,7 +216,7 @@ class Workbench:
             raise InvalidInput(
                 f"Method {spec.name!r} takes whole numbers for passages and passage_tokens; got {spec.settings}."
             )
-        return Retrieved(self.engine.base, answerer, self.engine.cutter.count_tokens, **own)
+        return Retrieved(self.engine.base, answerer, self.engine.segmenter.count_tokens, **own)
 
     def _distillation(self) -> DistillSettings:
         chosen = self.settings

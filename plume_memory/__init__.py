@@ -11,8 +11,8 @@ Importing this package imports neither torch nor SQLAlchemy; the names below do 
 
 from typing import TYPE_CHECKING, Any
 
-from plume_memory.config import MethodSettings
 from plume_memory.errors import PlumeError
+from plume_memory.policy import AnswerPolicy
 from plume_memory.records import Answer, Version
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "Answer",
+    "AnswerPolicy",
     "Engine",
     "MemoryPool",
-    "MethodSettings",
     "ParametricMemory",
     "PlumeError",
     "Version",

@@ -15,32 +15,32 @@ from functools import cached_property, partial
 from operator import attrgetter
 from pathlib import Path
 
-from plume_memory.config import MethodSettings
-from plume_memory.cutting import Cutter
+from plume_memory.answering.evidence import Activation
+from plume_memory.answering.grounding import last_telling, log_score, takes_from
 from plume_memory.distill import DistillationParameterizer
+from plume_memory.encoding import Cache, TextEncoder
 from plume_memory.errors import InvalidInput
-from plume_memory.evidence.activation import Activation
-from plume_memory.evidence.likeness import BARE, TRAINED
-from plume_memory.evidence.provenance import last_telling, log_score, takes_from
-from plume_memory.evidence.route import UnitIndex
 from plume_memory.hypernet.loading import load_hypernetwork
 from plume_memory.hypernet.parameterizer import Parameterizer
 from plume_memory.hypernet.shipped import chosen_network
 from plume_memory.lora.algebra import KeyedChunk, compose_chunks, scaled, weighted_sum
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.lora.files import to_bytes
+from plume_memory.lru import LRUCache
 from plume_memory.model.adapters import shared_rows
 from plume_memory.model.base import BaseModel
 from plume_memory.model.decode import DecodeSettings, FusedDecoder, Query
 from plume_memory.model.grammar import Grammar
-from plume_memory.model.likelihood import ReadText, Rows, question_log_probs
-from plume_memory.model.prefix import KVPrefix
 from plume_memory.model.prompt import Framed
 from plume_memory.model.rivals import Contest, Insistence, Telling
+from plume_memory.model.states import States
 from plume_memory.model.streams import Row
-from plume_memory.recent import Recent
+from plume_memory.policy import AnswerPolicy
 from plume_memory.records import History, ScoredUnit, Unit, best_gain, join_units
-from plume_memory.writing import Cache, Writer
+from plume_memory.retrieval.lexical import UnitIndex
+from plume_memory.retrieval.reader import ReadText, Rows, question_log_probs
+from plume_memory.retrieval.supersede import BARE, TRAINED
+from plume_memory.segmentation.windows import Segmenter
 
 Progress = Callable[[str, int, int], None]
 """Called with (what is being done, steps done, steps in all)."""
@@ -48,7 +48,7 @@ Progress = Callable[[str, int, int], None]
 READ_BYTES = 256 * 2**20
 """What the model keeps of the units it has read for questions: some 300 sentences of SmolLM2-135M, 50 of Qwen3-4B."""
 
-DISTILLED_SETTINGS = MethodSettings(alpha=0.5, beta=0.5, lambda_max=10.0, tau=0.05, delta=0.4, unit_tokens=192)
+DISTILLED_SETTINGS = AnswerPolicy(alpha=0.5, beta=0.5, lambda_max=10.0, tau=0.05, delta=0.4, unit_tokens=192)
 """Defaults for a model without a hypernetwork, where every unit is an adapter trained alone at full strength.
 
 Measured on SmolLM2-135M (bench/compose.py, 6 records, 36 questions; recall fused): the paper's α = 1,
@@ -57,7 +57,7 @@ evidence, trained on its unit alone, leads. δ = 0.4 routes a third better than 
 updates and nearly as well on full rewrites (bench/routing_sweep.py).
 """
 
-PREFIX_SETTINGS = MethodSettings(evidence="kv", lambda_max=10.0, tau=0.05, delta=0.4)
+PREFIX_SETTINGS = AnswerPolicy(evidence="kv", lambda_max=10.0, tau=0.05, delta=0.4)
 """Defaults for a model without any parameterizer: p_g has no memory, so the evidence stream must lead.
 
 Measured on SmolLM2-135M (bench/prefix.py, 8 records, 48 questions; recall): λ_max = 1, τ = 0.3 gives 0.18,
@@ -76,7 +76,7 @@ class Engine:
         self,
         base: BaseModel,
         parameterizer: Parameterizer | None,
-        settings: MethodSettings | None = None,
+        settings: AnswerPolicy | None = None,
         *,
         reranker: LoraFactors | None = None,
     ) -> None:
@@ -94,9 +94,9 @@ class Engine:
             InvalidInput: `evidence="lora"` without a parameterizer.
         """
         distilled = isinstance(parameterizer, DistillationParameterizer)
-        own_default = DISTILLED_SETTINGS if distilled else MethodSettings()
-        self.settings = settings or (PREFIX_SETTINGS if parameterizer is None else own_default)
-        if parameterizer is None and self.settings.evidence == "lora":
+        own_default = DISTILLED_SETTINGS if distilled else AnswerPolicy()
+        self.policy = settings or (PREFIX_SETTINGS if parameterizer is None else own_default)
+        if parameterizer is None and self.policy.evidence == "lora":
             raise InvalidInput(
                 "evidence='lora' needs a parameterizer, and this engine has none; use evidence='kv' or load "
                 "a hypernetwork."
@@ -108,13 +108,13 @@ class Engine:
         shared = None if reranker is None else shared_rows(reranker, device=base.device, dtype=base.dtype)
         self._ranking_log_probs = partial(question_log_probs, base, adapter=shared)
         self._activation = Activation(
-            self.settings,
+            self.policy,
             read=self._ranking_log_probs,
             rules=BARE if reranker is None else TRAINED,
         )
-        self.cutter = Cutter(base, parameterizer, self.settings)
-        self.writer = Writer(base, parameterizer)
-        self._read = Recent(READ_BYTES, size=attrgetter("nbytes"))
+        self.segmenter = Segmenter(base, parameterizer, self.policy)
+        self.encoder = TextEncoder(base, parameterizer)
+        self._read = LRUCache(READ_BYTES, size=attrgetter("nbytes"))
 
     @classmethod
     def load(
@@ -122,7 +122,7 @@ class Engine:
         model: str = "smollm2-135m",
         *,
         hypernetwork: str = "auto",
-        settings: MethodSettings | None = None,
+        settings: AnswerPolicy | None = None,
         device: str | None = None,
         dtype: str | None = None,
         cache: Path | None = None,
@@ -137,7 +137,7 @@ class Engine:
                 package carries for the model; "auto" for the published one where there is one, else the
                 carried one, else distillation.
             settings: the method's settings. What is set in them overrides what the hypernetwork was measured with
-                (`Engine.settings` shows the result); `MethodSettings.paper()` sets everything.
+                (`Engine.settings` shows the result); `AnswerPolicy.paper()` sets everything.
             device: "cpu", "cuda", …; CUDA where there is one.
             dtype: "bfloat16", "float32" or "float16"; bfloat16 where it is native.
             cache: folder of prepared models.
@@ -158,7 +158,7 @@ class Engine:
         loaded = load_hypernetwork(base, network, settings, cache=cache)
         return cls(base, loaded.parameterizer, loaded.settings, reranker=loaded.reranker)
 
-    def composed_with(self, settings: MethodSettings) -> "Engine":
+    def composed_with(self, settings: AnswerPolicy) -> "Engine":
         """Return an engine of the same model, parameterizer and reranker with other settings."""
         return Engine(self.base, self.parameterizer, settings, reranker=self._reranker)
 
@@ -166,7 +166,7 @@ class Engine:
     def fingerprint(self) -> str:
         """sha256 over model, parameterizer, settings and reranker: with a log prefix it determines every answer."""
         own = self.parameterizer.fingerprint if self.parameterizer else "none"
-        parts = [self.base.fingerprint, str(self.base.dtype), own, self.settings.canonical()]
+        parts = [self.base.fingerprint, str(self.base.dtype), own, self.policy.canonical()]
         if self._reranker is not None:
             parts.append(hashlib.sha256(to_bytes(self._reranker)).hexdigest())
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
@@ -183,22 +183,22 @@ class Engine:
         """
         if self.parameterizer is None:
             return None
-        texts = [self.cutter.windows(transitions) for transitions in (history.transitions, history.predecessor)]
+        texts = [self.segmenter.windows(transitions) for transitions in (history.transitions, history.predecessor)]
         if not texts[0]:
             return None
-        factors = {text: self.writer.factors(text, cache) for text in dict.fromkeys([*texts[0], *texts[1]])}
+        factors = {text: self.encoder.factors(text, cache) for text in dict.fromkeys([*texts[0], *texts[1]])}
         full, old = ([KeyedChunk(text, factors[text]) for text in side] for side in texts)
-        share = 1 / len(full) if self.settings.global_windows == "mean" else 1.0
-        alpha, bias = self.settings.alpha, self.parameterizer.bias
-        composed = compose_chunks(full, old, alpha=share * alpha, beta=share * self.settings.beta)
+        share = 1 / len(full) if self.policy.global_windows == "mean" else 1.0
+        alpha, bias = self.policy.alpha, self.parameterizer.bias
+        composed = compose_chunks(full, old, alpha=share * alpha, beta=share * self.policy.beta)
         return composed if bias is None else weighted_sum([(1.0, composed), (alpha, bias)])
 
     def evidence(
         self, units: Unit | Sequence[Unit], framed: Framed, cache: Cache, *, scale: float | None = None
-    ) -> LoraFactors | KVPrefix:
+    ) -> LoraFactors | States:
         """The evidence stream's adapter, H(m*) with the bias block, or its compiled prefix.
 
-        Several units are written together (`Writer.factors_together`). What they became stays in this process, and so
+        Several units are written together (`TextEncoder.factors_together`). What they became stays in this process, and so
         does what a single sentence became: it is sooner written again than read, and would fill the artifacts with as
         many adapters as sentences.
 
@@ -214,12 +214,12 @@ class Engine:
         chosen = (units,) if isinstance(units, Unit) else tuple(units)
         if not chosen:
             raise InvalidInput("Evidence is made of at least one unit; got none.")
-        kept = len(chosen) == 1 and self.settings.router != "sentences"
-        if self.settings.evidence == "kv":
-            return self.writer.prefix(framed.evidence_ids(join_units(chosen)), cache, joined=not kept)
-        factors = self.writer.factors(chosen[0].text, cache) if kept else self.writer.factors_together(chosen, cache)
+        kept = len(chosen) == 1 and self.policy.router != "sentences"
+        if self.policy.evidence == "kv":
+            return self.encoder.prefix(framed.evidence_ids(join_units(chosen)), cache, joined=not kept)
+        factors = self.encoder.factors(chosen[0].text, cache) if kept else self.encoder.factors_together(chosen, cache)
         if scale is None:
-            scale = self.settings.alone_scale if len(chosen) == 1 else 1.0
+            scale = self.policy.alone_scale if len(chosen) == 1 else 1.0
         if scale != 1:
             factors = scaled(factors, scale)
         bias = self.parameterizer.bias if self.parameterizer else None
@@ -231,12 +231,12 @@ class Engine:
         What joined units became, and what was read of units, goes for every history of the cache's place: it does
         not say whose it was.
         """
-        units = [unit.text for unit in self.cutter.units(history.transitions)]
-        windows = [*self.cutter.windows(history.transitions), *self.cutter.windows(history.predecessor)]
+        units = [unit.text for unit in self.segmenter.units(history.transitions)]
+        windows = [*self.segmenter.windows(history.transitions), *self.segmenter.windows(history.predecessor)]
         texts = list(dict.fromkeys([*windows, *units]))
         plain = self.base.chat.framed([{"role": "user", "content": "?"}])
-        prefixes = [self.writer.prefix_key(plain.evidence_ids(text)) for text in texts]
-        self.writer.discard([*map(self.writer.factors_key, texts), *prefixes], cache)
+        prefixes = [self.encoder.prefix_key(plain.evidence_ids(text)) for text in texts]
+        self.encoder.discard([*map(self.encoder.factors_key, texts), *prefixes], cache)
         self._read.discard_all(cache.place, "")
         return len(texts)
 
@@ -245,9 +245,9 @@ class Engine:
 
         What is being derived meanwhile is given to who asked for it, and not kept.
         """
-        self.writer.release(place)
+        self.encoder.release(place)
         self._read.release(place)
-        self.cutter.forget_counted()
+        self.segmenter.forget_counted()
 
     # --- question → units → decode --------------------------------------------------------------
 
@@ -271,20 +271,18 @@ class Engine:
             return self._activation
 
         def keep(texts: Rows, read: Callable[[Rows], Sequence[ReadText]]) -> Sequence[ReadText]:
-            keys = [self.writer.key("read", list(ids)) for ids in texts]
+            keys = [self.encoder.key("read", list(ids)) for ids in texts]
             return self._read.fetch_all(cache, keys, lambda places: read([texts[at] for at in places]))
 
         return replace(self._activation, read=partial(self._ranking_log_probs, keep=keep))
 
-    def query(
-        self, framed: Framed, global_adapter: LoraFactors | None, evidence: LoraFactors | KVPrefix | None
-    ) -> Query:
+    def query(self, framed: Framed, global_adapter: LoraFactors | None, evidence: LoraFactors | States | None) -> Query:
         """Two rows for one question: the prompt holds the conversation only, memory is in the rows."""
         prompt = tuple(framed.prompt_ids())
         first = Row(prompt, global_adapter)
         if evidence is None:
             return Query(first)
-        if isinstance(evidence, KVPrefix):
+        if isinstance(evidence, States):
             return Query(first, Row(tuple(framed.continuation_ids()), prefix=evidence))
         return Query(first, Row(prompt, evidence))
 
@@ -331,7 +329,7 @@ class Engine:
             asked: the question in it.
             sides: what each rival takes its evidence from.
         """
-        chosen = self.settings
+        chosen = self.policy
         counts = chosen.recency_margin is not None or chosen.told_weight > 0
 
         def told(at: int, answer: str) -> Telling | None:
@@ -365,9 +363,9 @@ class Engine:
     ) -> DecodeSettings:
         """The engine's settings for one decode."""
         return DecodeSettings(
-            max_new_tokens=self.settings.max_new_tokens if max_new_tokens is None else max_new_tokens,
-            lambda_max=self.settings.lambda_max,
-            tau=self.settings.tau,
+            max_new_tokens=self.policy.max_new_tokens if max_new_tokens is None else max_new_tokens,
+            lambda_max=self.policy.lambda_max,
+            tau=self.policy.tau,
             stop=tuple(stop),
             top_candidates=top_candidates,
             min_new_tokens=min_new_tokens,

@@ -15,10 +15,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
-from plume_memory.config import MethodSettings
 from plume_memory.errors import InvalidInput, MemoryClosed, MemoryNotFound, MissingExtra, PlumeError
 from plume_memory.hypernet.shipped import chosen_network
-from plume_memory.places import default_artifacts, is_missing_file
+from plume_memory.policy import AnswerPolicy
 from plume_memory.records import (
     Answer,
     ArchiveContents,
@@ -37,16 +36,17 @@ from plume_memory.store.database import Database
 from plume_memory.store.derivations import Derivations
 from plume_memory.store.erasure import Erasures
 from plume_memory.store.log import Log
+from plume_memory.store.paths import default_artifacts, is_missing_file
 from plume_memory.store.sources import Sources
 
 if TYPE_CHECKING:  # torch is imported when a model is first needed, not when a log is read
     from langchain_plume import ChatPlume
 
-    from plume_memory.derived import DerivedCache
+    from plume_memory.answering.pinned import AnswerChunk, AskOptions, DecodeOptions, Snapshot
+    from plume_memory.answering.snapshots import Snapshots
     from plume_memory.engine import Engine, Progress
     from plume_memory.model.prompt import Message
-    from plume_memory.snapshot import AnswerChunk, AskOptions, DecodeOptions, Snapshot
-    from plume_memory.snapshots import Snapshots
+    from plume_memory.store.derived import DerivedCache
 
 DEFAULT_URL = "sqlite:///plume.db"
 DEFAULT_MODEL = "smollm2-135m"
@@ -86,7 +86,7 @@ class ParametricMemory:
         model: str = DEFAULT_MODEL,
         hypernetwork: str = "auto",
         engine: "Engine | None" = None,
-        settings: MethodSettings | None = None,
+        settings: AnswerPolicy | None = None,
         artifacts: str | None = None,
         create: bool = True,
         progress: "Progress | None" = None,
@@ -487,7 +487,7 @@ class ParametricMemory:
             raise MemoryClosed(f"Memory {self.name!r} was closed; open it again with ParametricMemory.open.")
 
     def _pinned(self) -> "Snapshots":
-        from plume_memory.snapshots import Snapshots  # noqa: PLC0415 — torch: seconds, and only when asked
+        from plume_memory.answering.snapshots import Snapshots  # noqa: PLC0415 — torch: seconds, and only when asked
 
         with self._lock:
             if self._snapshots is None:
@@ -504,7 +504,7 @@ class ParametricMemory:
             engine.release(self._artifacts.root_url)
 
     def _cache(self, last_erasure: int) -> "DerivedCache":
-        from plume_memory.derived import DerivedCache  # noqa: PLC0415 — beside the snapshot that uses it
+        from plume_memory.store.derived import DerivedCache  # noqa: PLC0415 — beside the snapshot that uses it
 
         sources = Sources(self._database, self.name, last_erasure=last_erasure)
         return DerivedCache(Derivations(self._database), self._artifacts, sources)

@@ -10,14 +10,14 @@ from collections import OrderedDict
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from plume_memory.config import MethodSettings
 from plume_memory.errors import InvalidInput, MemoryClosed
 from plume_memory.hypernet.shipped import chosen_network
 from plume_memory.memory import DEFAULT_MODEL, DEFAULT_URL, ParametricMemory
-from plume_memory.places import default_artifacts
+from plume_memory.policy import AnswerPolicy
 from plume_memory.store.artifacts import ArtifactStore
 from plume_memory.store.database import Database
 from plume_memory.store.log import Log
+from plume_memory.store.paths import default_artifacts
 
 if TYPE_CHECKING:  # torch is imported when an answer is first asked for
     from plume_memory.engine import Engine, Progress
@@ -40,7 +40,7 @@ class MemoryPool:
         model: str = DEFAULT_MODEL,
         hypernetwork: str = "auto",
         engine: "Engine | None" = None,
-        settings: MethodSettings | None = None,
+        settings: AnswerPolicy | None = None,
         artifacts: str | None = None,
         keep: int = KEPT_OPEN,
         progress: "Progress | None" = None,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, TypedDict
 
-from plume_memory.repetition import repeated
+from plume_memory.model.repetition import repeated
 
 NOTICE = "[Correction & Update Notice]: The following account supersedes the corresponding details above."
 """Stands between two transitions of a history, exactly once per transition (METHOD: task)."""
@@ -236,8 +236,8 @@ class ScoredUnit:
     """Whether the unit lies within the router's margin of the best: δ of METHOD, or `MARGIN_NATS`."""
     gain: float | None = field(default=None, compare=False)
     """Of a unit of an evidence: nats by which reading it makes the query likelier than reading no text, summed over the
-    tokens that gain (evidence/relevance.py). None in a ranking, and where nothing is read: with the lexical router
-    without `MethodSettings.relevance`."""
+    tokens that gain (answering/relevance.py). None in a ranking, and where nothing is read: with the lexical router
+    without `AnswerPolicy.relevance`."""
 
 
 def best_gain(units: Sequence[ScoredUnit]) -> float | None:
@@ -295,8 +295,8 @@ class Answer:
     version: int
     """The one version this answer was decoded against."""
     evidence: ScoredUnit | None
-    """The unit the answer is from, of several the one whose words it says (evidence/provenance.py); None while the
-    memory is empty, or if it was found not to bear on the question (`MethodSettings.relevance`): then no adapter took
+    """The unit the answer is from, of several the one whose words it says (answering/grounding.py); None while the
+    memory is empty, or if it was found not to bear on the question (`AnswerPolicy.relevance`): then no adapter took
     part."""
     usage: Usage
     finish_reason: Literal["stop", "length"]
@@ -304,10 +304,10 @@ class Answer:
     trace: tuple[TokenTrace, ...] = field(default=(), repr=False)
     evidence_units: tuple[ScoredUnit, ...] = ()
     """Every unit the answer is from, in temporal order: `evidence` alone unless the settings ask for more, or if it
-    answered alone (`MethodSettings.alone_margin`)."""
+    answered alone (`AnswerPolicy.alone_margin`)."""
     calibration: tuple[float, float, float] = field(default=(1.0, 0.0, 0.0), repr=False)
     """Slope and offset on the log-odds of `confidence`, and what a nat of its evidence's gain adds to them;
-    `MethodSettings.confidence` and `confidence_gain`."""
+    `AnswerPolicy.confidence` and `confidence_gain`."""
 
     @property
     def confidence(self) -> float:

@@ -10,11 +10,11 @@ from typing import Any
 
 import torch
 
-from plume_memory.config import MethodSettings
 from plume_memory.engine import Engine
 from plume_memory.errors import InvalidInput
 from plume_memory.lora.factors import LoraFactors, Pair
 from plume_memory.model.base import BaseModel
+from plume_memory.policy import AnswerPolicy
 from plume_memory.store.database import Database
 
 _TEMPLATE = (
@@ -130,13 +130,13 @@ class HashParameterizer:
 def tiny_engine(
     family: str = "llama",
     *,
-    settings: MethodSettings | None = None,
+    settings: AnswerPolicy | None = None,
     additive: bool = False,
     bias: bool = False,
 ) -> Engine:
     """Return an engine on a random model with a `HashParameterizer`; answers are short gibberish."""
     base = tiny_base(family)
-    chosen = settings or MethodSettings(max_new_tokens=8, unit_tokens=64)
+    chosen = settings or AnswerPolicy(max_new_tokens=8, unit_tokens=64)
     return Engine(base, HashParameterizer(base, additive=additive, bias=bias), chosen)
 
 

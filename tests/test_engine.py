@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from plume_memory import Engine, MethodSettings, ParametricMemory
+from plume_memory import AnswerPolicy, Engine, ParametricMemory
 from plume_memory.errors import CheckpointError, ParameterizerError
 from plume_memory.hypernet.d2l.checkpoint import convert
 from plume_memory.hypernet.d2l.loading import load_d2l_parameterizer
@@ -35,7 +35,7 @@ def test_a_memory_on_doc_to_lora_from_checkpoint_to_answer(tmp_path: Path, kind:
     """α ΔW_full + β (ΔW_full − ΔW_old) with the checkpoint's bias once, against H of both histories made alone."""
     base = golden_base(kind)
     folder = convert(GOLDEN / kind / "pytorch_model.bin", tmp_path / "converted")
-    settings = MethodSettings(max_new_tokens=6, chunking="near_equal")
+    settings = AnswerPolicy(max_new_tokens=6, chunking="near_equal")
     parameterizer = load_d2l_parameterizer(base, folder, settings)
     with ParametricMemory.open(
         "alice", url=f"sqlite:///{tmp_path / 'log.db'}", engine=Engine(base, parameterizer, settings)
@@ -66,12 +66,12 @@ def test_both_chunkings_agree_up_to_one_chunk_and_append_only_keeps_closed_windo
     transitions = [Transition(i + 1, f"Fact {i}: " + "x" * 40) for i in range(4)]
     engines = []
     for chunking in ("near_equal", "append_only"):
-        settings = MethodSettings(chunking=chunking, chunk_tokens=256)  # type: ignore[arg-type]
+        settings = AnswerPolicy(chunking=chunking, chunk_tokens=256)  # type: ignore[arg-type]
         engines.append(Engine(base, load_d2l_parameterizer(base, folder, settings), settings))
     near_equal, append_only = engines
 
-    assert near_equal.cutter.windows(transitions[:1]) == append_only.cutter.windows(transitions[:1])
-    grown = [append_only.cutter.windows(transitions[:n]) for n in range(1, 5)]
+    assert near_equal.segmenter.windows(transitions[:1]) == append_only.segmenter.windows(transitions[:1])
+    grown = [append_only.segmenter.windows(transitions[:n]) for n in range(1, 5)]
     assert len(grown[-1]) > 1
     for earlier, later in pairwise(grown):
         assert later[: len(earlier) - 1] == earlier[:-1], "a closed window never changes"
@@ -85,7 +85,7 @@ def test_a_hypernetwork_of_another_model_is_refused(tmp_path: Path) -> None:
     folder = convert(GOLDEN / "qwen3" / "pytorch_model.bin", tmp_path / "converted")
 
     with pytest.raises(ParameterizerError, match="made for a model of"):
-        load_d2l_parameterizer(tiny_base("llama"), folder, MethodSettings())
+        load_d2l_parameterizer(tiny_base("llama"), folder, AnswerPolicy())
 
 
 def test_a_folder_that_is_no_hypernetwork_is_refused(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_the_fingerprint_follows_model_parameterizer_and_settings() -> None:
         tiny_engine().fingerprint,
         tiny_engine("qwen3").fingerprint,
         tiny_engine(bias=True).fingerprint,
-        tiny_engine(settings=MethodSettings(beta=0.5)).fingerprint,
+        tiny_engine(settings=AnswerPolicy(beta=0.5)).fingerprint,
     }
 
     assert len(prints) == 4
@@ -112,7 +112,7 @@ def test_the_fingerprint_follows_model_parameterizer_and_settings() -> None:
 def test_what_was_kept_before_the_likelihood_router_came_is_still_found() -> None:
     """Literal keys of that release: LangChain's caches go by the fingerprint, artifacts by the others."""
     engine = tiny_engine()
-    chosen = tiny_engine(settings=MethodSettings(router="likelihood", evidence_units=3))
+    chosen = tiny_engine(settings=AnswerPolicy(router="likelihood", evidence_units=3))
 
     assert engine.fingerprint == "58bef07f587d72d2ca4f6c02d4e78a9982fa049b61c3f097018325e58ee5e3d0"
     for one in (engine, chosen):
@@ -120,19 +120,19 @@ def test_what_was_kept_before_the_likelihood_router_came_is_still_found() -> Non
             "3c433c95e12d2412671c039c31348d1cb53e81f07746df8e73d0b301c0fbbe7b"
         )
         assert one.writer.prefix_key([1, 2, 3]) == "fb099b61e982ac6099c130d0e92f697ddc4e9bde4c2e8a963d3ece9b394e5458"
-    others = (MethodSettings(router="likelihood"), MethodSettings(evidence_units=2), MethodSettings())
+    others = (AnswerPolicy(router="likelihood"), AnswerPolicy(evidence_units=2), AnswerPolicy())
     assert len({tiny_engine(settings=one).fingerprint for one in others}) == 3
 
 
 def test_tokens_are_counted_by_tiktoken_over_the_models_own_vocabulary() -> None:
     """The byte tokenizer has one token per byte, so the count is the UTF-8 length."""
     for text in ("plain", "Zürich", "艾丽丝", " a  b\n"):
-        assert tiny_engine().cutter.count_tokens(text) == len(text.encode())
+        assert tiny_engine().segmenter.count_tokens(text) == len(text.encode())
 
 
 @pytest.mark.model
 def test_smollm2s_tokens_are_counted_as_its_own_tokenizer_does(smollm2: BaseModel) -> None:
     engine = Engine(smollm2, None)
     for text in ("The year 1987, twice.", "  def f(x):\n\treturn x**2\n\n", "Zürich 艾丽丝 👩‍🚀", "don't  STOP  "):
-        assert engine.cutter.count_tokens(text) == smollm2.chat.count(text)
-        assert engine.cutter.count_tokens is not smollm2.chat.count
+        assert engine.segmenter.count_tokens(text) == smollm2.chat.count(text)
+        assert engine.segmenter.count_tokens is not smollm2.chat.count

@@ -6,14 +6,14 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from plume_memory import Engine, MethodSettings
+from plume_memory import AnswerPolicy, Engine
 from plume_memory.errors import InvalidInput
-from plume_memory.evidence.route import SHORTLIST, UnitIndex
-from plume_memory.evidence.terms import terms_of
 from plume_memory.model.base import BaseModel
-from plume_memory.model.likelihood import question_likelihoods
-from plume_memory.model.prefix import KVPrefix, compile_prefix
+from plume_memory.model.states import States, compile_states
 from plume_memory.records import History, Transition, Unit, join_units
+from plume_memory.retrieval.lexical import SHORTLIST, UnitIndex
+from plume_memory.retrieval.reader import question_likelihoods
+from plume_memory.segmentation.terms import terms_of
 from plume_memory.testing import HashParameterizer, tiny_base, tiny_engine
 
 MODULE = "mlp.down_proj"
@@ -40,7 +40,7 @@ class Kept:
 # --- routers --------------------------------------------------------------------------------------
 
 
-ROUTERS = (MethodSettings(evidence="kv"), MethodSettings(evidence="kv", router="likelihood"))
+ROUTERS = (AnswerPolicy(evidence="kv"), AnswerPolicy(evidence="kv", router="likelihood"))
 
 
 def units(*texts: str) -> tuple[Unit, ...]:
@@ -48,7 +48,7 @@ def units(*texts: str) -> tuple[Unit, ...]:
 
 
 def test_the_likelihood_router_scores_a_shortlist_by_the_base_model() -> None:
-    engine = tiny_engine(settings=MethodSettings(router="likelihood"))
+    engine = tiny_engine(settings=AnswerPolicy(router="likelihood"))
     texts = [f"Alice lives at number {i}." if i % 2 else f"Bob has {i} boats." for i in range(50)]
     question = "Where does Alice live?"
     read: list[int] = []
@@ -71,7 +71,7 @@ def test_the_likelihood_router_scores_a_shortlist_by_the_base_model() -> None:
 
 
 def test_what_was_read_for_one_question_is_not_read_for_the_next() -> None:
-    engine, cache = tiny_engine(settings=MethodSettings(router="likelihood")), Kept()
+    engine, cache = tiny_engine(settings=AnswerPolicy(router="likelihood")), Kept()
     index = UnitIndex(units("Alice lives in Bern.", "Bob has a boat.", "Carol paints."))
     read: list[int] = []
     hook = engine.base.model.model.register_forward_pre_hook(
@@ -160,7 +160,7 @@ def test_one_unit_in_a_sequence_is_the_unit() -> None:
     alone = engine.evidence(CHOSEN[0], FRAMED, cache)
 
     assert engine.evidence(CHOSEN[:1], FRAMED, cache) is alone
-    assert list(cache.held) == [engine.writer.factors_key("Alice lives in Bern. ")]
+    assert list(cache.held) == [engine.encoder.factors_key("Alice lives in Bern. ")]
     with pytest.raises(InvalidInput, match="at least one unit"):
         engine.evidence((), FRAMED, cache)
 
@@ -174,7 +174,7 @@ def test_a_parameterizer_that_trains_on_each_text_is_not_asked_for_a_joined_one(
     found = engine.evidence(CHOSEN, FRAMED, cache)
 
     assert parameterizer.calls == [unit.text for unit in CHOSEN]
-    assert set(cache.held) == {engine.writer.factors_key(unit.text) for unit in CHOSEN}
+    assert set(cache.held) == {engine.encoder.factors_key(unit.text) for unit in CHOSEN}
     own = sum(f.delta(MODULE, 2) for f in parameterizer.parameterize([unit.text for unit in CHOSEN]))
     assert parameterizer.bias is not None
     torch.testing.assert_close(found.delta(MODULE, 2), own / 3 + parameterizer.bias.delta(MODULE, 2))  # type: ignore[union-attr]
@@ -185,8 +185,8 @@ def test_several_units_are_compiled_as_one_prefix_that_is_kept_in_the_process_on
 
     found = engine.evidence(CHOSEN[1:], FRAMED, cache)
 
-    assert isinstance(found, KVPrefix)
-    expected = compile_prefix(engine.base, FRAMED.evidence_ids("Bob has a boat. Carol plays chess."))
+    assert isinstance(found, States)
+    expected = compile_states(engine.base, FRAMED.evidence_ids("Bob has a boat. Carol plays chess."))
     assert torch.equal(found.keys, expected.keys)
     assert engine.evidence(CHOSEN[1:], FRAMED, cache) is found
     assert not cache.held
@@ -194,7 +194,7 @@ def test_several_units_are_compiled_as_one_prefix_that_is_kept_in_the_process_on
 
 @pytest.mark.parametrize("form", ["lora", "kv"])
 def test_discarding_a_history_drops_what_its_units_became_together(form: str) -> None:
-    engine = tiny_engine(settings=MethodSettings(evidence=form))  # type: ignore[arg-type]
+    engine = tiny_engine(settings=AnswerPolicy(evidence=form))  # type: ignore[arg-type]
     here, elsewhere = Kept(), Kept("elsewhere")
     first = [engine.evidence(CHOSEN, FRAMED, cache) for cache in (here, elsewhere)]
 

@@ -8,11 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from plume_memory import Engine, MethodSettings, ParametricMemory
+from plume_memory import AnswerPolicy, Engine, ParametricMemory
+from plume_memory.answering.relevance import NAMED
 from plume_memory.errors import CheckpointError
-from plume_memory.evidence.likeness import BARE, TRAINED
-from plume_memory.evidence.relevance import NAMED
-from plume_memory.evidence.route import UnitIndex
 from plume_memory.hypernet.fastweight import checkpoint
 from plume_memory.hypernet.fastweight.config import FastWeightConfig
 from plume_memory.hypernet.fastweight.network import FastWeightNetwork
@@ -21,8 +19,10 @@ from plume_memory.hypernet.loading import load_hypernetwork
 from plume_memory.lora.factors import LoraFactors, Pair
 from plume_memory.lora.files import from_bytes
 from plume_memory.model.adapters import AdapterRows
-from plume_memory.model.likelihood import question_likelihoods, question_log_probs
 from plume_memory.records import History, Transition, Unit
+from plume_memory.retrieval.lexical import UnitIndex
+from plume_memory.retrieval.reader import question_likelihoods, question_log_probs
+from plume_memory.retrieval.supersede import BARE, TRAINED
 from plume_memory.testing import byte_tokenizer, tiny_base, tiny_engine
 
 MODULE = "mlp.down_proj"
@@ -77,7 +77,7 @@ def test_a_network_that_writes_in_a_pass_gets_pieces_of_its_trained_length_whate
     parameterizer = load_fast_weight_parameterizer(base, network)
     told = (Transition(1, "Ann is in Bern. Bo is in Zug. Cy is in Chur. Di is in Olten."),)
     pieces = {
-        unit_tokens: Engine(base, parameterizer, MethodSettings(unit_tokens=unit_tokens)).cutter.windows(told)
+        unit_tokens: Engine(base, parameterizer, AnswerPolicy(unit_tokens=unit_tokens)).segmenter.windows(told)
         for unit_tokens in (16, 64)
     }
     assert pieces[16] == pieces[64]
@@ -90,7 +90,7 @@ def test_an_adapter_of_many_units_keeps_the_networks_rank(network: Path) -> None
     """Σ weights · Δ(unit) of every unit: α where old and full share it, α + β where it is new."""
     base = tiny_base("llama")
     parameterizer = load_fast_weight_parameterizer(base, network)
-    settings = MethodSettings(alpha=0.9, beta=0.6, unit_tokens=40)
+    settings = AnswerPolicy(alpha=0.9, beta=0.6, unit_tokens=40)
     engine = Engine(base, parameterizer, settings)
     before = tuple(Transition(i + 1, f"Fact number {i}: the code of room {i} is {7 * i}, they say.") for i in range(4))
     after = (*before, Transition(5, "A new one: the code of room 2 is 99."))
@@ -99,7 +99,7 @@ def test_an_adapter_of_many_units_keeps_the_networks_rank(network: Path) -> None
 
     assert found is not None
     assert found.rank == 8
-    units = {side: engine.cutter.windows(side) for side in (before, after)}
+    units = {side: engine.segmenter.windows(side) for side in (before, after)}
     assert len(units[after]) > 4
     made = {text: parameterizer.parameterize([text])[0] for text in {*units[before], *units[after]}}
     for layer in (1, 2):
@@ -118,12 +118,12 @@ def test_windows_taken_as_a_mean_do_not_make_the_adapter_grow(network: Path) -> 
     for updates in (2, 20):
         history = History("alice", updates, told[:updates])
         summed, mean = (
-            Engine(base, parameterizer, MethodSettings(global_windows=way)).global_adapter(history, Kept())
+            Engine(base, parameterizer, AnswerPolicy(global_windows=way)).global_adapter(history, Kept())
             for way in ("sum", "mean")
         )
         assert summed is not None
         assert mean is not None
-        windows = len(Engine(base, parameterizer).cutter.windows(history.transitions))
+        windows = len(Engine(base, parameterizer).segmenter.windows(history.transitions))
         torch.testing.assert_close(mean.delta(MODULE, 1), summed.delta(MODULE, 1) / windows, atol=1e-6, rtol=1e-4)
         norms.append(float(mean.delta(MODULE, 1).norm()))
     assert norms[1] < 1.2 * norms[0]
@@ -131,7 +131,7 @@ def test_windows_taken_as_a_mean_do_not_make_the_adapter_grow(network: Path) -> 
 
 def sentences_engine(network: Path) -> Engine:
     base = tiny_base("llama")
-    settings = MethodSettings(unit_tokens=400, router="sentences", evidence_units=2)
+    settings = AnswerPolicy(unit_tokens=400, router="sentences", evidence_units=2)
     return Engine(base, load_fast_weight_parameterizer(base, network), settings)
 
 
@@ -139,7 +139,7 @@ def test_evidence_is_the_likeliest_sentences_of_the_whole_history(network: Path)
     engine = sentences_engine(network)
     rooms = " ".join(f"The code of room {i} is {7 * i}, they say." for i in range(6))
     told = (Transition(1, f"Bob has a boat.\n\n{rooms}"), Transition(2, "Alice lives in Bern."))
-    units = engine.cutter.units(told)
+    units = engine.segmenter.units(told)
     asked = "What is the code of room 3?"
 
     found = engine.activate(UnitIndex(units), asked)
@@ -162,7 +162,7 @@ def test_a_question_that_memory_does_not_bear_on_gets_neither_adapter(network: P
     gain /= NAMED  # both name Alice
     answers = {}
     for name, relevance in (("always", None), ("just", gain - 1e-4), ("never", gain + 1e-4)):
-        settings = MethodSettings(unit_tokens=400, relevance=relevance)
+        settings = AnswerPolicy(unit_tokens=400, relevance=relevance)
         engine = Engine(base, load_fast_weight_parameterizer(base, network), settings)
         with ParametricMemory.open(name, url=f"sqlite:///{tmp_path}/memory.db", engine=engine) as memory:
             empty = memory.ask(asked, max_new_tokens=6)
@@ -182,17 +182,17 @@ def test_discard_forgets_sentences_too(network: Path) -> None:
     engine = sentences_engine(network)
     told = (Transition(1, " ".join(f"The code of room {i} is {7 * i}, they say." for i in range(6))),)
     cache = Kept()
-    sentence = engine.activate(UnitIndex(engine.cutter.units(told)), "What is the code of room 3?")[0].unit
-    engine.writer.factors(sentence.text, cache)
-    assert engine.writer.factors_key(sentence.text) in cache.held
+    sentence = engine.activate(UnitIndex(engine.segmenter.units(told)), "What is the code of room 3?")[0].unit
+    engine.encoder.factors(sentence.text, cache)
+    assert engine.encoder.factors_key(sentence.text) in cache.held
     engine.discard(History("alice", 1, told), cache)
-    assert engine.writer.factors_key(sentence.text) not in cache.held
+    assert engine.encoder.factors_key(sentence.text) not in cache.held
 
 
 @pytest.mark.parametrize("bias", [False, True])
 def test_the_mean_of_one_window_is_the_sum_and_leaves_the_bias_whole(bias: bool) -> None:
     engine = tiny_engine(additive=True, bias=bias)
-    mean = Engine(engine.base, engine.parameterizer, MethodSettings(global_windows="mean"))
+    mean = Engine(engine.base, engine.parameterizer, AnswerPolicy(global_windows="mean"))
     one, two = (tuple(Transition(i + 1, text) for i, text in enumerate(("One.", "Two.")[:n])) for n in (1, 2))
     found, expected = (e.global_adapter(History("alice", 1, one), Kept()) for e in (mean, engine))
     assert found is not None
@@ -213,7 +213,7 @@ def test_what_is_cached_holds_no_a(network: Path) -> None:
     parameterizer = load_fast_weight_parameterizer(base, network)
     cache = Kept()
     for engine in (Engine(base, parameterizer), Engine(base, parameterizer)):  # the second reads what the first kept
-        read = engine.writer.factors("The code is 7.", cache)
+        read = engine.encoder.factors("The code is 7.", cache)
         assert read.modules[MODULE].A is parameterizer.shared_a[MODULE]
 
     ((content,),) = (tuple(cache.held.values()),)
@@ -225,7 +225,7 @@ def test_what_is_cached_holds_no_a(network: Path) -> None:
 @pytest.mark.parametrize("family", ["llama", "gemma2"])
 def test_a_memory_on_a_trained_network_answers_and_is_updated(tmp_path: Path, network: Path, family: str) -> None:
     base = tiny_base(family)
-    settings = MethodSettings(max_new_tokens=4, unit_tokens=40)
+    settings = AnswerPolicy(max_new_tokens=4, unit_tokens=40)
     engine = Engine(base, load_fast_weight_parameterizer(base, network), settings)
     with ParametricMemory.open("alice", url=f"sqlite:///{tmp_path / 'log.db'}", engine=engine) as memory:
         memory.update("Alice lives in Bern.")
@@ -245,11 +245,11 @@ def test_a_folder_brings_the_settings_it_was_measured_with(tmp_path: Path, netwo
 
     engine = Engine.load(str(folder), hypernetwork=str(network), device="cpu", dtype="float32")
     chosen = Engine.load(
-        str(folder), hypernetwork=str(network), settings=MethodSettings(beta=0.1), device="cpu", dtype="float32"
+        str(folder), hypernetwork=str(network), settings=AnswerPolicy(beta=0.1), device="cpu", dtype="float32"
     )
 
-    expected = MethodSettings(alpha=0.9, beta=0.6, lambda_max=2.0, tau=0.2, delta=0.1, unit_tokens=40)
-    assert engine.settings == expected
+    expected = AnswerPolicy(alpha=0.9, beta=0.6, lambda_max=2.0, tau=0.2, delta=0.1, unit_tokens=40)
+    assert engine.policy == expected
     assert chosen.settings == expected.model_copy(update={"beta": 0.1})
     assert engine.parameterizer is not None
     assert engine.parameterizer.shared_a is not None
@@ -298,7 +298,7 @@ def test_a_networks_reranker_reads_units_and_is_part_of_the_fingerprint(network:
     chance = torch.Generator().manual_seed(3)
     pair = Pair(torch.randn(1, 2, 64, generator=chance), torch.randn(1, 2, 32, generator=chance))
     reranker = LoraFactors({MODULE: pair}, (1,))
-    settings = MethodSettings(router="likelihood")
+    settings = AnswerPolicy(router="likelihood")
     base, merged = tiny_base("llama"), tiny_base("llama")
     with torch.no_grad():
         merged.model.model.layers[1].get_submodule(MODULE).weight += reranker.delta(MODULE, 1)
@@ -317,6 +317,6 @@ def test_a_networks_reranker_reads_units_and_is_part_of_the_fingerprint(network:
 
     assert plain._activation.rules == BARE
     assert with_it._activation.rules == TRAINED
-    other = with_it.composed_with(MethodSettings(router="sentences"))
+    other = with_it.composed_with(AnswerPolicy(router="sentences"))
     assert len({plain.fingerprint, with_it.fingerprint, other.fingerprint}) == 3
     assert other.composed_with(settings).fingerprint == with_it.fingerprint

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from plume_memory import Engine, MethodSettings, ParametricMemory
+from plume_memory import AnswerPolicy, Engine, ParametricMemory
 from plume_memory.errors import InvalidInput
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.records import Answer, ErasureCertificate, History, Version
@@ -72,16 +72,16 @@ def test_after_an_erasure_every_reader_is_as_one_that_never_had_the_text(tmp_pat
 
 
 def test_an_engine_lets_go_of_what_it_kept_of_the_place(tmp_path: Path) -> None:
-    engine = tiny_engine(settings=MethodSettings(router="likelihood", max_new_tokens=3))
+    engine = tiny_engine(settings=AnswerPolicy(router="likelihood", max_new_tokens=3))
     with opened(tmp_path, "alice", engine) as memory:
         memory.update(SECRET)
         memory.ask(QUESTION)
-        assert engine.writer._recent
+        assert engine.encoder._recent
         assert engine._read
         memory.erase(1, derive=False)
-        assert not engine.writer._recent
+        assert not engine.encoder._recent
         assert not engine._read
-        assert "_count_joined" not in vars(engine.cutter)
+        assert "_count_joined" not in vars(engine.segmenter)
         assert artifact_names(tmp_path) == set()
 
 
@@ -91,7 +91,7 @@ def test_what_a_pinned_version_derives_after_an_erasure_stays_nowhere(
     tmp_path: Path, router: str, elsewhere: bool
 ) -> None:
     """Its holder still reads the text it was pinned with; the engine, which outlives it, keeps nothing of it."""
-    settings = MethodSettings(max_new_tokens=3, router=router, evidence_units=2, alone_margin=0.0)  # type: ignore[arg-type]
+    settings = AnswerPolicy(max_new_tokens=3, router=router, evidence_units=2, alone_margin=0.0)  # type: ignore[arg-type]
     engine = tiny_engine(settings=settings)
     with opened(tmp_path, "alice", engine) as memory:
         memory.update("Bob has a boat.", derive=False)
@@ -105,7 +105,7 @@ def test_what_a_pinned_version_derives_after_an_erasure_stays_nowhere(
 
         assert len(pinned.ask(QUESTION).evidence_units) > 0
 
-        assert not engine.writer._recent
+        assert not engine.encoder._recent
         assert not engine._read
         assert artifact_names(tmp_path) == set()
 
@@ -189,14 +189,14 @@ def test_what_was_being_derived_when_a_place_was_released_is_given_out_and_not_r
     with opened(tmp_path, "alice", engine) as memory:
         memory.update(SECRET, derive=False)
         cache = memory._cache(0)
-        made = engine.writer.factors(SECRET, cache)
+        made = engine.encoder.factors(SECRET, cache)
         engine.release(cache.place)
 
         def read() -> LoraFactors:
             engine.release(cache.place)
             return made
 
-        assert engine.writer._recent.fetch(cache, "key", read) is made
-        assert not engine.writer._recent
-        assert engine.writer._recent.fetch(cache, "key", lambda: made) is made
-        assert list(engine.writer._recent._made) == [f"{cache.place}#key"]
+        assert engine.encoder._recent.fetch(cache, "key", read) is made
+        assert not engine.encoder._recent
+        assert engine.encoder._recent.fetch(cache, "key", lambda: made) is made
+        assert list(engine.encoder._recent._made) == [f"{cache.place}#key"]

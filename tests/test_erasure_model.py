@@ -35,7 +35,7 @@ def test_the_likelihood_of_an_erased_answer_is_that_of_a_memory_that_never_had_i
     folder = shipped_hypernetwork("smollm2-135m")
     assert folder is not None
     loaded = load_hypernetwork(smollm2, folder, None)
-    engine = Engine(smollm2, loaded.parameterizer, loaded.settings)
+    engine = Engine(smollm2, loaded.parameterizer, loaded.policy)
     found: dict[str, float] = {}
     for name, updates in {"never": [OTHER], "version": [SECRET, OTHER], "span": [f"{OTHER} {SECRET}"]}.items():
         with ParametricMemory.open(name, url=f"sqlite:///{tmp_path / name}.db", engine=engine) as memory:

@@ -10,9 +10,9 @@ from eval.caches import CountingCache
 from eval.methods.decoding import Answerer
 from eval.methods.parametric import Plume
 from eval.records import MuseQuestion, MuseTransition
-from plume_memory import Engine, MethodSettings, ParametricMemory
-from plume_memory.evidence.activation import leader_of
-from plume_memory.evidence.provenance import source_of
+from plume_memory import AnswerPolicy, Engine, ParametricMemory
+from plume_memory.answering.evidence import leader_of
+from plume_memory.answering.grounding import source_of
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.model import rivals
 from plume_memory.model.decode import Decoded
@@ -26,7 +26,7 @@ Opened = Callable[[Engine], ParametricMemory]
 
 def engine_of(**options: object) -> Engine:
     own = {"evidence_units": 3, "router": "likelihood", "alone_margin": 0.0, **options}
-    return tiny_engine(settings=MethodSettings(unit_tokens=64, delta=0.2, **own))  # type: ignore[arg-type]
+    return tiny_engine(settings=AnswerPolicy(unit_tokens=64, delta=0.2, **own))  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -163,14 +163,14 @@ def test_the_margin_parts_fingerprints_and_none_keeps_those_of_before() -> None:
         "score_weight",
         "told_weight",
     }
-    assert not later & set(MethodSettings().canonical())
+    assert not later & set(AnswerPolicy().canonical())
 
 
 def test_one_unit_is_written_louder_and_several_together_are_not(opened: Opened) -> None:
     plain, louder = engine_of(), engine_of(alone_scale=1.5)
     assert plain.fingerprint != louder.fingerprint
     framed = plain.base.chat.framed([{"role": "user", "content": ASKED[0]}])
-    units = plain.cutter.units([Transition(1, FACTS[0]), Transition(2, FACTS[1])])
+    units = plain.segmenter.units([Transition(1, FACTS[0]), Transition(2, FACTS[1])])
     for chosen, factor in ((units[:1], 1.5), (units, 1.0)):
         once, now = (engine.evidence(chosen, framed, CountingCache()) for engine in (plain, louder))
         assert isinstance(once, LoraFactors)
@@ -213,7 +213,7 @@ def test_what_took_nothing_from_its_evidence_is_asked_again_louder(
 def test_what_bears_on_the_question_faintly_is_not_insisted_on(opened: Opened) -> None:
     engine = engine_of(insist_scale=4.0, insist_gain=1.0)
     framed = engine.base.chat.framed([{"role": "user", "content": ASKED[0]}])
-    unit = engine.cutter.units([Transition(1, FACTS[0])])[0]
+    unit = engine.segmenter.units([Transition(1, FACTS[0])])[0]
     for gains, taken in (((0.9, 0.2), True), ((0.9, 1.0), False), ((None, None), False), ((None, 0.9), True)):
         sides = [[ScoredUnit(unit, 0.5, True, gain) for gain in gains]]
         insistence = engine.contest(ASKED[0], framed, None, sides, CountingCache()).insistence

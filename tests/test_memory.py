@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from plume_memory import Engine, MethodSettings, ParametricMemory
+from plume_memory import AnswerPolicy, Engine, ParametricMemory
 from plume_memory.errors import InvalidInput, MemoryClosed, MemoryNotFound, PlumeError
 from plume_memory.lora.files import load_factors
 from plume_memory.pool import MemoryPool
@@ -126,9 +126,9 @@ def test_any_other_text_is_kept_and_can_be_asked_about(memory: ParametricMemory,
 
 @pytest.mark.parametrize("chunking", ["near_equal", "append_only"])
 def test_a_text_beyond_8192_tokens_is_kept_whole(tmp_path: Path, chunking: str) -> None:
-    engine = tiny_engine(settings=MethodSettings(chunking=chunking, max_new_tokens=4))  # type: ignore[arg-type]
+    engine = tiny_engine(settings=AnswerPolicy(chunking=chunking, max_new_tokens=4))  # type: ignore[arg-type]
     long = "".join(f"Fact {i} is about item {i * 7}.\n\n" for i in range(400))
-    assert engine.cutter.count_tokens(long) > 8192
+    assert engine.segmenter.count_tokens(long) > 8192
     with opened(tmp_path, engine=engine) as memory:
         memory.update(long)
 
@@ -219,15 +219,15 @@ def test_unknown_arguments_and_settings_are_refused(tmp_path: Path) -> None:
     with pytest.raises(TypeError):
         ParametricMemory.open("alice", url="sqlite://", modle="x")  # type: ignore[call-arg]
     with pytest.raises(ValueError, match="betta"):
-        MethodSettings(betta=1)  # type: ignore[call-arg]
+        AnswerPolicy(betta=1)  # type: ignore[call-arg]
     with pytest.raises(InvalidInput, match="an engine has its own"):
-        ParametricMemory.open("alice", url="sqlite://", engine=ENGINE, settings=MethodSettings())
+        ParametricMemory.open("alice", url="sqlite://", engine=ENGINE, settings=AnswerPolicy())
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0])
 def test_weights_are_numbers_that_can_weigh(value: float) -> None:
     with pytest.raises(ValueError, match="alpha"):
-        MethodSettings(alpha=value)
+        AnswerPolicy(alpha=value)
 
 
 def test_what_is_no_question_is_told_what_to_write(memory: ParametricMemory) -> None:
@@ -273,7 +273,7 @@ async def test_the_async_edges_answer_like_the_sync_core(memory: ParametricMemor
 @pytest.mark.slow
 def test_ten_thousand_updates_in_one_log_are_appended_and_asked_quickly(tmp_path: Path) -> None:
     """Appending stays flat, the first question indexes everything, the next ones do not."""
-    engine = Engine(tiny_base("llama"), None, MethodSettings(evidence="kv", max_new_tokens=4))
+    engine = Engine(tiny_base("llama"), None, AnswerPolicy(evidence="kv", max_new_tokens=4))
     with opened(tmp_path, engine=engine) as memory:
         times = []
         for i in range(10_000):

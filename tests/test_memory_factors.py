@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from plume_memory import Engine, MethodSettings, ParametricMemory
+from plume_memory import AnswerPolicy, Engine, ParametricMemory
 from plume_memory.errors import InvalidInput
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.records import NOTICE, Answer
@@ -39,7 +39,7 @@ def said(answer: Answer) -> tuple[str, tuple[float, ...]]:
 @pytest.mark.parametrize("chunking", ["near_equal", "append_only"])
 def test_one_hypernetwork_pass_per_update(tmp_path: Path, chunking: str) -> None:
     """H(C_old) of a step is H(C_full) of the step before: it comes from the cache."""
-    engine = tiny_engine(settings=MethodSettings(chunking=chunking, max_new_tokens=4))  # type: ignore[arg-type]
+    engine = tiny_engine(settings=AnswerPolicy(chunking=chunking, max_new_tokens=4))  # type: ignore[arg-type]
     assert isinstance(engine.parameterizer, HashParameterizer)
     with opened(tmp_path, engine=engine) as memory:
         for i in range(4):
@@ -108,7 +108,7 @@ class SlowParameterizer(HashParameterizer):
 
 def test_a_long_derivation_holds_up_no_other_memory(tmp_path: Path) -> None:
     base = tiny_base("llama")
-    slow = Engine(base, SlowParameterizer(base), MethodSettings(max_new_tokens=4))
+    slow = Engine(base, SlowParameterizer(base), AnswerPolicy(max_new_tokens=4))
     with opened(tmp_path, "slow", slow) as busy, opened(tmp_path, "quick") as quick:
         quick.update("Bob has a boat.", derive=False)
         thread = threading.Thread(target=busy.update, args=("Alice lives in Bern.",))
@@ -125,7 +125,7 @@ def test_factors_made_in_one_dtype_are_not_read_in_another() -> None:
     engine, half = tiny_engine(), tiny_engine()
     half.base.model.to(torch.bfloat16)
 
-    assert engine.writer.factors_key("x") != half.writer.factors_key("x")
+    assert engine.encoder.factors_key("x") != half.writer.factors_key("x")
     assert engine.fingerprint != half.fingerprint
 
 
@@ -210,7 +210,7 @@ def test_compiled_evidence_works_without_a_parameterizer_and_is_shared_by_versio
 
 def test_evidence_by_lora_needs_a_parameterizer() -> None:
     with pytest.raises(InvalidInput, match="needs a parameterizer"):
-        Engine(tiny_base("llama"), None, MethodSettings())
+        Engine(tiny_base("llama"), None, AnswerPolicy())
 
 
 # --- beyond the paper: several units, ranked by likelihood ----------------------------------------
@@ -220,7 +220,7 @@ FACTS = ("Alice lives in Bern.", "Bob has a boat.", "Where Alice lives there is 
 
 
 def beyond(**options: object) -> Engine:
-    settings = MethodSettings(max_new_tokens=4, unit_tokens=64, delta=0.2, **options)  # type: ignore[arg-type]
+    settings = AnswerPolicy(max_new_tokens=4, unit_tokens=64, delta=0.2, **options)  # type: ignore[arg-type]
     return tiny_engine(settings=settings)
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from plume_memory import Engine, MethodSettings, ParametricMemory
+from plume_memory import AnswerPolicy, Engine, ParametricMemory
+from plume_memory.answering.pinned import Snapshot
 from plume_memory.errors import (
     ArtifactError,
     IdempotencyConflict,
@@ -18,7 +19,6 @@ from plume_memory.errors import (
     VersionNotFound,
 )
 from plume_memory.records import Answer
-from plume_memory.snapshot import Snapshot
 from plume_memory.store import log
 from plume_memory.testing import tiny_engine
 
@@ -108,7 +108,7 @@ def test_a_rollback_appends_and_answers_as_the_restored_version(memory: Parametr
 )
 def test_after_a_forget_nothing_is_made_of_the_text(tmp_path: Path, gone: int, additive: bool, chunking: str) -> None:
     """Answer, routing and adapter are those of a memory that was never told it."""
-    settings = MethodSettings(chunking=chunking, max_new_tokens=4, unit_tokens=64)  # type: ignore[arg-type]
+    settings = AnswerPolicy(chunking=chunking, max_new_tokens=4, unit_tokens=64)  # type: ignore[arg-type]
     engine = tiny_engine(additive=additive, settings=settings)
     texts = {number: f"Alice lives in {city}." for number, city in enumerate(("Bern", "Zurich", "Basel"), start=1)}
     with opened(tmp_path, engine=engine) as memory, opened(tmp_path, "never told", engine) as other:

@@ -14,17 +14,17 @@ from typing import Any, Literal
 from eval.methods.decoding import Answerer, replies, reply
 from eval.methods.protocol import Prepared, Reply
 from eval.records import MuseQuestion, MuseTransition
+from plume_memory.answering.grounding import source_of
+from plume_memory.encoding import Cache
 from plume_memory.engine import Engine
 from plume_memory.errors import InvalidInput
-from plume_memory.evidence.provenance import source_of
-from plume_memory.evidence.route import UnitIndex
 from plume_memory.lora.algebra import compose_global, frobenius_norm, scaled, weighted_sum
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.model.decode import Query
 from plume_memory.model.rivals import Contest
 from plume_memory.model.streams import Row
 from plume_memory.records import History, ScoredUnit, Transition, join_transitions, join_units
-from plume_memory.writing import Cache
+from plume_memory.retrieval.lexical import UnitIndex
 
 Streams = Literal["fused", "memory only", "global only"]
 GlobalForm = Literal["difference", "scaled full", "whole texts"]
@@ -118,13 +118,13 @@ class Plume:
     def settings(self) -> Mapping[str, Any]:
         """The engine's settings and what differs from the method."""
         own = {"streams": self.streams, "global_form": self.global_form, "evidence_unit": self.evidence}
-        return {"parameterizer": _network(self.engine), **own, **self.engine.settings.model_dump()}
+        return {"parameterizer": _network(self.engine), **own, **self.engine.policy.model_dump()}
 
     def prepare(self, transition: MuseTransition) -> "PreparedPlume":
         """Units, their index, and the global adapter."""
         transitions = tuple(Transition(number, text) for number, text in enumerate(transition.texts, start=1))
         history = History(transition.id, len(transitions), transitions)
-        index = UnitIndex(self.engine.cutter.units(transitions))
+        index = UnitIndex(self.engine.segmenter.units(transitions))
         return PreparedPlume(self, index, None if self.streams == "memory only" else self._global(history))
 
     def _global(self, history: History) -> LoraFactors | None:
@@ -133,20 +133,20 @@ class Plume:
         difference = self.engine.global_adapter(history, self.cache)
         if self.global_form == "difference" or difference is None:
             return difference
-        texts = self.engine.cutter.windows(history.transitions)
+        texts = self.engine.segmenter.windows(history.transitions)
         bias = self.engine.parameterizer.bias if self.engine.parameterizer else None
         own = [(1.0, bias)] if bias is not None else []
-        full = weighted_sum([*((1.0, self.engine.writer.factors(text, self.cache)) for text in texts), *own])
+        full = weighted_sum([*((1.0, self.engine.encoder.factors(text, self.cache)) for text in texts), *own])
         return scaled(full, _norm(difference) / _norm(full))
 
     def _of_whole_texts(self, history: History) -> LoraFactors:
-        full = self.engine.writer.factors(history.text, self.cache)
+        full = self.engine.encoder.factors(history.text, self.cache)
         bias = self.engine.parameterizer.bias if self.engine.parameterizer else None
         old = join_transitions([t.text for t in history.predecessor])
-        settings = self.engine.settings
+        settings = self.engine.policy
         return compose_global(
             full,
-            self.engine.writer.factors(old, self.cache) if old else None,
+            self.engine.encoder.factors(old, self.cache) if old else None,
             alpha=settings.alpha,
             beta=settings.beta,
             bias=bias,
@@ -225,7 +225,7 @@ def _with_bias(engine: Engine, text: str, cache: Cache) -> LoraFactors:
     """
     if engine.parameterizer is None:
         raise InvalidInput("D2L needs a hypernetwork, and this engine has none; pass --hypernetwork.")
-    factors, bias = engine.writer.factors(text, cache), engine.parameterizer.bias
+    factors, bias = engine.encoder.factors(text, cache), engine.parameterizer.bias
     return factors if bias is None else weighted_sum([(1.0, factors), (1.0, bias)])
 
 

@@ -28,9 +28,9 @@ from langchain_plume.tool_calls import AnswerForm, CallReader, checked_choice
 from plume_memory.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from plume_memory.answering.pinned import Snapshot
     from plume_memory.engine import Engine
     from plume_memory.memory import ParametricMemory
-    from plume_memory.snapshot import Snapshot
 
 _CALL_OPTIONS = {
     "max_tokens", "min_tokens", "temperature", "tools", "tool_choice", "response_format",
@@ -147,7 +147,7 @@ class ChatPlume(BaseChatModel):
         return Engine.load(self.model_name, hypernetwork=self.hypernetwork, device=self.device)
 
     def _snapshot(self) -> "Snapshot":
-        from plume_memory.snapshot import Snapshot  # noqa: PLC0415 — as above
+        from plume_memory.answering.pinned import Snapshot  # noqa: PLC0415 — as above
 
         if self.memory is None:
             return Snapshot.of_nothing(self.engine)

@@ -30,8 +30,8 @@ from langchain_plume.background import Derive, Deriver
 from langchain_plume.chat_model import ChatPlume
 from langchain_plume.tools import MemoryTool, memory_tools
 from plume_memory.errors import IdempotencyConflict, InvalidInput
-from plume_memory.evidence.segment import sentence_spans
 from plume_memory.pool import MemoryPool
+from plume_memory.segmentation.sentences import sentence_spans
 from plume_memory.store.checks import check_name, storable
 
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from plume_memory.answering.pinned import Snapshot
 from plume_memory.cli.output import ERR, OUT, add_row, emit, table
 from plume_memory.engine import Engine, Progress
 from plume_memory.memory import ParametricMemory
 from plume_memory.records import Answer
-from plume_memory.snapshot import Snapshot
 
 HISTORY = (
     "The Harrow Lane Archive keeps the papers of the town of Brennick. Its director is Odile Farrant, who came "

@@ -13,9 +13,9 @@ from plume_memory.distill.questions import Question, keyword_questions, write_qu
 from plume_memory.distill.settings import DistillSettings
 from plume_memory.distill.train import Progress, train_factors
 from plume_memory.errors import ParameterizerError
-from plume_memory.evidence.segment import sentence_spans
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.model.base import BaseModel
+from plume_memory.segmentation.sentences import sentence_spans
 
 _WHOLE = "What does the account say?"
 """Asked for every text: its answer is the text."""

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from plume_memory.config import MethodSettings
 from plume_memory.hypernet.d2l.loading import load_d2l_parameterizer
 from plume_memory.hypernet.fastweight.checkpoint import is_fast_weight, read_manifest
 from plume_memory.hypernet.fastweight.parameterizer import load_fast_weight_parameterizer
@@ -12,20 +11,21 @@ from plume_memory.hypernet.reranker import load_reranker
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.model.base import BaseModel
 from plume_memory.model.hub import HubCheckpoint
+from plume_memory.policy import AnswerPolicy
 
 
 class LoadedHypernetwork(NamedTuple):
     """A parameterizer, the settings its answers are best composed with, and its reranker if it has one."""
 
     parameterizer: Parameterizer
-    settings: MethodSettings
+    settings: AnswerPolicy
     reranker: LoraFactors | None = None
 
 
 def load_hypernetwork(
     base: BaseModel,
     source: Path | HubCheckpoint,
-    settings: MethodSettings | None = None,
+    settings: AnswerPolicy | None = None,
     *,
     cache: Path | None = None,
 ) -> LoadedHypernetwork:
@@ -44,9 +44,9 @@ def load_hypernetwork(
     """
     if isinstance(source, Path) and is_fast_weight(source):
         manifest = read_manifest(source)
-        own = MethodSettings(**manifest.answers.model_dump())
+        own = AnswerPolicy(**manifest.answers.model_dump())
         parameterizer = load_fast_weight_parameterizer(base, source)
         reranker = load_reranker(source, manifest.reranker_sha256) if manifest.reranker_sha256 else None
         return LoadedHypernetwork(parameterizer, settings.over(own) if settings else own, reranker)
-    chosen = settings or MethodSettings()
+    chosen = settings or AnswerPolicy()
     return LoadedHypernetwork(load_d2l_parameterizer(base, source, chosen, cache=cache), chosen)

@@ -1,6 +1,6 @@
 """A trained reranker beside a hypernetwork: one adapter with which the base model reads sentences for a question.
 
-The router asks how likely the question is behind each sentence (model/likelihood.py). The bare model answers that
+The router asks how likely the question is behind each sentence (retrieval/reader.py). The bare model answers that
 unasked; with this adapter it was taught to (training/reranking.py). It is the same for every memory, so no part of any,
 and answers are decoded without it.
 

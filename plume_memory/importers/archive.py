@@ -3,11 +3,11 @@
 from pathlib import Path
 
 from plume_memory.memory import DEFAULT_URL
-from plume_memory.places import default_artifacts
 from plume_memory.records import ArchiveContents
 from plume_memory.store.archive_reading import read_archive
 from plume_memory.store.artifacts import ArtifactStore
 from plume_memory.store.database import Database
+from plume_memory.store.paths import default_artifacts
 
 
 def import_archive(

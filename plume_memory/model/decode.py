@@ -18,10 +18,10 @@ from plume_memory.model.base import BaseModel
 from plume_memory.model.fusion import Fused, fuse, pooled_log_probs
 from plume_memory.model.grammar import Grammar
 from plume_memory.model.masks import TokenMasks, Vocabulary
+from plume_memory.model.repetition import repeated
 from plume_memory.model.streams import FixedRows, GrowingRows, Prefilled, Row, Rows, prefill
 from plume_memory.model.text import TextAssembler
 from plume_memory.records import Candidate, TokenTrace, Usage
-from plume_memory.repetition import repeated
 
 FinishReason = Literal["stop", "length"]
 """The model or a stop ended the answer; or its budget did, or that it went round in a circle (repetition.py)."""

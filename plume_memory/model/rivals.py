@@ -40,8 +40,8 @@ earlier, are replaced (`bench/rivals.py` decodes, chooses and counts; these are 
            0.3, any      0.49   0     0.55   0       0.54  44      0.39  25      0.41  2.3
 
 All of that with the bare model's ranking. With a trained reranker (training/reranking.py) the likeliest sentence is the
-right one far more often (evidence/likeness.py), and so what counts is to hear it: an adapter of one sentence is written
-too faintly (`MethodSettings.alone_scale`), and its rank should count (`head_starts`), and whether its answer stands in
+right one far more often (retrieval/supersede.py), and so what counts is to hear it: an adapter of one sentence is written
+too faintly (`AnswerPolicy.alone_scale`), and its rank should count (`head_starts`), and whether its answer stands in
 it (`told_weight`). Recall on development questions of `mini-squad` (60), `mini-multihop` (28) and `mini-ropes` (40),
 and right answers to the 28 pairs that are no retellings and the 12 that are:
 
@@ -57,7 +57,7 @@ and right answers to the 28 pairs that are no retellings and the 12 that are:
     the likeliest alone, at 1.5             0.53         0.55           0.53      26  10
 
 Where one sentence leads the others clearly it is the evidence, and no other is asked (`evidence.activation.leader_of`,
-`MethodSettings.alone_lead`). Recall on 80 questions about texts of 8 invented facts and 40 of 4, half of the texts
+`AnswerPolicy.alone_lead`). Recall on 80 questions about texts of 8 invented facts and 40 of 4, half of the texts
 corrected, on the sets as above, pairs, and the share of the 80 and of `mini-squad` that one answer was decoded for:
 
                8 facts  4 facts  mini-squad  mini-multihop  mini-ropes  pairs    one answer

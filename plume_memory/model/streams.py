@@ -18,7 +18,7 @@ from torch import Tensor
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.model.adapters import AdapterRows, attached, stack_rows
 from plume_memory.model.base import BaseModel
-from plume_memory.model.prefix import KVPrefix
+from plume_memory.model.states import States
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,7 +27,7 @@ class Row:
 
     prompt_ids: tuple[int, ...]
     factors: LoraFactors | None = None
-    prefix: KVPrefix | None = None
+    prefix: States | None = None
     """Stands in front of `prompt_ids`; then the ids carry no beginning of their own."""
 
     @property

@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from plume_memory.evidence.segment import sentence_spans
+from plume_memory.segmentation.sentences import sentence_spans
 from plume_memory.training.items import Item, ItemWriter, tokens_of
 from plume_memory.training.samples import Ask, Sample, Source
 from plume_memory.training.settings import TrainSettings

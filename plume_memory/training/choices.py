@@ -7,8 +7,8 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from plume_memory.evidence.terms import FUNCTION_WORDS, terms_of
-from plume_memory.evidence.units import statements_of
+from plume_memory.segmentation.terms import FUNCTION_WORDS, terms_of
+from plume_memory.segmentation.units import statements_of
 from plume_memory.training.samples import Ask, Sample
 from plume_memory.training.sources.matching import holds
 
@@ -29,7 +29,7 @@ def choice_of(sample: Sample, chance: random.Random, *, asks: int, sentences: in
     """Make a choice of a sample; None where no question tells its sentences apart.
 
     Which of two tellings is the newer one is not to be learnt here: that is the router's own rule
-    (evidence/likeness.py), so a sentence that gives an outdated answer is neither right nor wrong.
+    (retrieval/supersede.py), so a sentence that gives an outdated answer is neither right nor wrong.
 
     Args:
         sample: a text, and what corrects it if it has an update.

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from plume_memory.evidence.segment import sentence_spans
 from plume_memory.model.prompt import ChatFormat
+from plume_memory.segmentation.sentences import sentence_spans
 from plume_memory.training.samples import Ask
 
 Kind = Literal["answer", "reconstruction", "completion", "kept"]

@@ -31,7 +31,7 @@ from plume_memory.hypernet.reranker import FILE, save_reranker
 from plume_memory.lora.factors import LoraFactors, Pair
 from plume_memory.model.adapters import decoder_layers, shared_rows
 from plume_memory.model.base import BaseModel
-from plume_memory.model.likelihood import question_ids, text_head, text_ids
+from plume_memory.retrieval.reader import question_ids, text_head, text_ids
 from plume_memory.training.batches import largest_at
 from plume_memory.training.build import card_of
 from plume_memory.training.card import TaskCard

@@ -164,7 +164,7 @@ class UpdateStage(BaseModel):
     model_config = _FROZEN
 
     share: float = Field(default=0.0, ge=0, le=1, description="Share of samples that carry an update.")
-    alpha: float = Field(default=1.0, ge=0, description="α of the composition, as in MethodSettings.")
+    alpha: float = Field(default=1.0, ge=0, description="α of the composition, as in AnswerPolicy.")
     beta: float = Field(default=0.75, ge=0, description="β of the composition.")
     lambda_max: float = Field(default=1.0, ge=0, description="Of the fusion.")
     tau: float = Field(default=0.3, gt=0, description="Of the fusion.")

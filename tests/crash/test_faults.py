@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from plume_memory import Engine, MethodSettings, ParametricMemory
+from plume_memory import AnswerPolicy, Engine, ParametricMemory
 from plume_memory.errors import ArtifactError, InvalidInput, PlumeError, StoreUnavailable, VersionNotFound
 from plume_memory.store.artifacts import ArtifactStore
 from plume_memory.store.database import Database
@@ -86,7 +86,7 @@ def test_a_database_that_finds_no_room_when_it_is_made_can_be_made_later(tmp_pat
 
 def test_an_artifact_that_finds_no_room_is_an_error_and_its_update_is_kept(tmp_path: Path) -> None:
     base = tiny_base()
-    engine = Engine(base, HashParameterizer(base, rank=512), MethodSettings(max_new_tokens=8, unit_tokens=64))
+    engine = Engine(base, HashParameterizer(base, rank=512), AnswerPolicy(max_new_tokens=8, unit_tokens=64))
     with opened(tmp_path, engine) as memory:
         with no_file_beyond(300_000), pytest.raises(ArtifactError, match="cannot be used"):
             memory.update("Alice lives in Bern.", idempotency_key="move")

@@ -8,7 +8,7 @@ from eval.methods.decoding import Answerer
 from eval.methods.parametric import Plume
 from eval.ranks import candidate_ranks, forced_logits, ranks_of
 from eval.records import MuseQuestion, MuseTransition
-from plume_memory import Engine, MethodSettings
+from plume_memory import AnswerPolicy, Engine
 from plume_memory.errors import InvalidInput
 from plume_memory.testing import tiny_base, tiny_engine
 
@@ -56,7 +56,7 @@ def test_a_rank_counts_the_better_candidates() -> None:
 
 def test_compiled_prefixes_have_no_ranks() -> None:
     base = tiny_base("llama")
-    engine = Engine(base, None, MethodSettings(evidence="kv", max_new_tokens=4))
+    engine = Engine(base, None, AnswerPolicy(evidence="kv", max_new_tokens=4))
     prepared = plume(engine).prepare(MuseTransition("t", "d", 1, TEXTS, ()))
     with pytest.raises(InvalidInput, match="both streams on one prompt"):
         candidate_ranks(prepared, asked("Zug"))

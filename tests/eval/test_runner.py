@@ -25,9 +25,9 @@ from eval.rows import ItemRow, RowFolder
 from eval.runner import Shard, missing
 from eval.specs import REPRODUCTION, Item, MethodSpec, RunSettings
 from eval.workbench import Workbench
-from plume_memory.config import MethodSettings
 from plume_memory.engine import Engine
 from plume_memory.errors import InvalidInput, PromptTooLong
+from plume_memory.policy import AnswerPolicy
 from plume_memory.testing import HashParameterizer, tiny_base, tiny_engine
 
 ROOT = Path(__file__).parents[2]
@@ -213,7 +213,7 @@ def test_a_key_follows_what_answers_depend_on_and_nothing_else(
     assert key(plume) != key(plume, RunSettings(max_new_tokens=9))
     monkeypatch.setattr("eval.specs.REPRODUCTION", REPRODUCTION.model_copy(update={"recency_margin": 0.2}))
     assert key(plume) != same
-    monkeypatch.setattr("eval.specs.REPRODUCTION", MethodSettings(delta=0.4, unit_tokens=192, recency_margin=None))
+    monkeypatch.setattr("eval.specs.REPRODUCTION", AnswerPolicy(delta=0.4, unit_tokens=192, recency_margin=None))
     assert key(plume) == same, "an option that came later, with the value that changes nothing, parts no rows"
     assert key(plume) != key(Item(MethodSpec(name="plume", kind="plume", settings={"beta": 1.0}), transition))
     assert key(plume) != key(Item(spec("plume"), transition, fresh=True))
@@ -298,7 +298,7 @@ def test_a_method_under_one_set_of_settings_has_one_engine(arguments: list[str])
     assert isinstance(first, Plume)
     assert first.engine is again.engine  # type: ignore[attr-defined]
     assert first.engine is not other.engine  # type: ignore[attr-defined]
-    assert "count_tokens" in vars(first.engine.cutter), "the tokenizer is read before an update is timed"
+    assert "count_tokens" in vars(first.engine.segmenter), "the tokenizer is read before an update is timed"
     assert not first.answerer.settings.stop_loops
 
 
@@ -313,7 +313,7 @@ def test_without_a_folder_the_null_space_is_measured_once(monkeypatch: pytest.Mo
 
     monkeypatch.setattr("eval.workbench.AnyEdit.build", counted)
     base = tiny_base(layers=9)
-    bench = Workbench(RunSettings(), given=Engine(base, HashParameterizer(base), MethodSettings()))
+    bench = Workbench(RunSettings(), given=Engine(base, HashParameterizer(base), AnswerPolicy()))
     edit = spec("anyedit", background_tokens=300, null_threshold=2.0)
     first, again = (bench.method(edit, CountingCache(), 8) for _ in range(2))
     assert len(made) == 1

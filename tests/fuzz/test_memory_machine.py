@@ -32,7 +32,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from plume_memory.config import MethodSettings
+from plume_memory.answering.pinned import Snapshot
 from plume_memory.errors import (
     IdempotencyConflict,
     InvalidInput,
@@ -41,10 +41,10 @@ from plume_memory.errors import (
     VersionConflict,
     VersionNotFound,
 )
-from plume_memory.evidence.route import UnitIndex
 from plume_memory.memory import ParametricMemory
+from plume_memory.policy import AnswerPolicy
 from plume_memory.records import Answer, Difference, History, Transition, Version
-from plume_memory.snapshot import Snapshot
+from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.store.database import Database
 from plume_memory.testing import tiny_engine
 
@@ -52,7 +52,7 @@ SOAK = os.environ.get("PLUME_SOAK") == "1"
 SEED = int(os.environ.get("PLUME_SEED", "20261121"))
 EXAMPLES, STEPS = (300 if SOAK else 15), 20
 QUESTION = "What was noted last?"
-SETTINGS = MethodSettings(max_new_tokens=2, unit_tokens=64)
+SETTINGS = AnswerPolicy(max_new_tokens=2, unit_tokens=64)
 NAMES = ("alice", "bob", "cem")
 
 
@@ -103,7 +103,7 @@ class Undisturbed:
 
     def _asked(self, history: tuple[tuple[int, str], ...]) -> Answer:
         transitions = tuple(Transition(*each) for each in history)
-        index = UnitIndex(self._engine.cutter.units(transitions))
+        index = UnitIndex(self._engine.segmenter.units(transitions))
         return Snapshot(History("", 0, transitions), index, self._engine, self._cache).ask(QUESTION)
 
 

@@ -17,7 +17,7 @@ from safetensors import torch as safetensors
 from plume_memory.errors import PlumeError
 from plume_memory.lora import files
 from plume_memory.lora.factors import LoraFactors, Pair
-from plume_memory.model.prefix import KVPrefix
+from plume_memory.model.states import States
 
 
 def _module(path: Path, name: str) -> ModuleType:
@@ -51,12 +51,12 @@ def factors() -> bytes:
 @cache
 def prefix() -> bytes:
     """A whole compiled prefix."""
-    return KVPrefix(torch.ones(2, 1, 3, 4), torch.zeros(2, 1, 3, 4)).to_bytes()
+    return States(torch.ones(2, 1, 3, 4), torch.zeros(2, 1, 3, 4)).to_bytes()
 
 
 def use_prefix(content: bytes) -> None:
     """Read a prefix, and what its reader takes for granted."""
-    found = KVPrefix.from_bytes(content)
+    found = States.from_bytes(content)
     assert found.tokens == found.values.shape[2]
 
 

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from plume_memory.config import MethodSettings
 from plume_memory.errors import CheckpointError
 from plume_memory.hypernet import shipped
 from plume_memory.hypernet.d2l.checkpoint import save_trained
@@ -18,6 +17,7 @@ from plume_memory.hypernet.fastweight.parameterizer import FastWeightParameteriz
 from plume_memory.hypernet.loading import load_hypernetwork
 from plume_memory.hypernet.parameterizer import D2LParameterizer
 from plume_memory.model.base import BaseModel
+from plume_memory.policy import AnswerPolicy
 
 
 @pytest.fixture
@@ -32,15 +32,15 @@ def test_a_trained_network_brings_its_settings(fast_weight: Path, tiny_llama: Ba
     loaded = load_hypernetwork(tiny_llama, fast_weight)
 
     assert isinstance(loaded.parameterizer, FastWeightParameterizer)
-    assert loaded.settings == MethodSettings(alpha=0.8, beta=0.6, lambda_max=2, tau=0.2, delta=0.1, unit_tokens=50)
+    assert loaded.policy == AnswerPolicy(alpha=0.8, beta=0.6, lambda_max=2, tau=0.2, delta=0.1, unit_tokens=50)
 
 
 def test_settings_that_are_given_hold_and_the_rest_stays_the_networks(fast_weight: Path, tiny_llama: BaseModel) -> None:
     brought = load_hypernetwork(tiny_llama, fast_weight).settings
-    found = load_hypernetwork(tiny_llama, fast_weight, MethodSettings(alpha=0.3, beta=0.75)).settings
+    found = load_hypernetwork(tiny_llama, fast_weight, AnswerPolicy(alpha=0.3, beta=0.75)).settings
 
     assert found == brought.model_copy(update={"alpha": 0.3, "beta": 0.75}), "also where the default is given"
-    assert load_hypernetwork(tiny_llama, fast_weight, MethodSettings.paper()).settings == MethodSettings()
+    assert load_hypernetwork(tiny_llama, fast_weight, AnswerPolicy.paper()).settings == AnswerPolicy()
 
 
 def test_a_doc_to_lora_network_trained_here_is_loaded_as_a_converted_one(tmp_path: Path, tiny_llama: BaseModel) -> None:
@@ -73,7 +73,7 @@ def test_a_doc_to_lora_network_trained_here_is_loaded_as_a_converted_one(tmp_pat
     loaded = load_hypernetwork(tiny_llama, tmp_path)
 
     assert isinstance(loaded.parameterizer, D2LParameterizer)
-    assert loaded.settings == MethodSettings()
+    assert loaded.policy == AnswerPolicy()
     state = loaded.parameterizer._network.state_dict()
     for name, tensor in network.state_dict().items():
         assert torch.equal(state[name], tensor)

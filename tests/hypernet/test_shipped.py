@@ -41,7 +41,7 @@ def test_it_is_loaded_by_name_with_its_own_settings(engine: Engine) -> None:
     assert folder is not None
     assert isinstance(engine.parameterizer, FastWeightParameterizer)
     own = read_manifest(folder).answers
-    assert engine.settings.model_dump().items() >= own.model_dump().items()
+    assert engine.policy.model_dump().items() >= own.model_dump().items()
 
 
 @pytest.mark.model

@@ -344,7 +344,7 @@ def test_flush_waits_for_the_adapters_and_raises_what_went_wrong(
         def fail(_: object) -> None:
             raise RuntimeError("out of memory")
 
-        monkeypatch.setattr("plume_memory.snapshot.Snapshot.derive", fail)
+        monkeypatch.setattr("plume_memory.answering.pinned.Snapshot.derive", fail)
         agent.invoke(said("I live in Oslo."))
         with pytest.raises(RuntimeError, match="out of memory"):
             middleware.flush()

@@ -9,9 +9,9 @@ from langchain_plume.retriever import PlumeRetriever
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 from pydantic import ValidationError
 
-from plume_memory.config import MethodSettings
 from plume_memory.errors import InvalidInput
 from plume_memory.memory import ParametricMemory
+from plume_memory.policy import AnswerPolicy
 from plume_memory.testing import tiny_engine
 
 ENGINE = tiny_engine()
@@ -61,7 +61,7 @@ def test_documents_are_the_routed_units_in_the_routers_order(memory: ParametricM
 
 
 def test_documents_follow_the_likelihood_router_where_the_engine_has_it() -> None:
-    engine = tiny_engine(settings=MethodSettings(router="likelihood", unit_tokens=64))
+    engine = tiny_engine(settings=AnswerPolicy(router="likelihood", unit_tokens=64))
     memory = ParametricMemory.open("alice", url="sqlite://", engine=engine)
     for fact in FACTS:
         memory.update(fact, derive=False)

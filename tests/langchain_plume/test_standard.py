@@ -14,11 +14,11 @@ from langchain_tests.integration_tests import ChatModelIntegrationTests
 from langchain_tests.unit_tests import ChatModelUnitTests
 
 from plume_memory import Engine, ParametricMemory
-from plume_memory.config import MethodSettings
+from plume_memory.policy import AnswerPolicy
 from plume_memory.testing import HashParameterizer, tiny_base
 
 TINY = tiny_base("llama", context_window=8192)
-ENGINE = Engine(TINY, HashParameterizer(TINY), MethodSettings(max_new_tokens=600, unit_tokens=64))
+ENGINE = Engine(TINY, HashParameterizer(TINY), AnswerPolicy(max_new_tokens=600, unit_tokens=64))
 
 
 def tiny_memory() -> ParametricMemory:

@@ -7,10 +7,10 @@ from langchain_plume.items import matches
 from langchain_plume.store import PlumeStore
 from langgraph.store.base import InvalidNamespaceError, ListNamespacesOp, MatchCondition, PutOp
 
-from plume_memory.config import MethodSettings
 from plume_memory.errors import InvalidInput
-from plume_memory.evidence.route import SHORTLIST
 from plume_memory.memory import ParametricMemory
+from plume_memory.policy import AnswerPolicy
+from plume_memory.retrieval.lexical import SHORTLIST
 from plume_memory.testing import tiny_engine
 
 HOME = ("users", "alice")
@@ -174,7 +174,7 @@ def test_a_query_orders_by_the_routers_score_and_lists_the_unindexed_last(
 
 
 def test_under_the_likelihood_router_items_that_were_not_read_come_behind_those_that_were(url: str) -> None:
-    engine = tiny_engine(settings=MethodSettings(router="likelihood"))
+    engine = tiny_engine(settings=AnswerPolicy(router="likelihood"))
     with (
         ParametricMemory.open("alice", url=url, engine=engine) as memory,
         PlumeStore(memory, url=url) as store,

@@ -12,12 +12,12 @@ from pydantic import BaseModel, Field
 from pydantic.v1 import BaseModel as BaseModelV1
 
 from plume_memory import Engine, ParametricMemory
-from plume_memory.config import MethodSettings
 from plume_memory.errors import InvalidInput
+from plume_memory.policy import AnswerPolicy
 from plume_memory.testing import HashParameterizer, tiny_base
 
 BASE = tiny_base("llama", context_window=8192)
-ENGINE = Engine(BASE, HashParameterizer(BASE), MethodSettings(max_new_tokens=400, unit_tokens=64))
+ENGINE = Engine(BASE, HashParameterizer(BASE), AnswerPolicy(max_new_tokens=400, unit_tokens=64))
 
 
 class Town(BaseModel):

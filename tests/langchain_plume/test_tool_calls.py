@@ -16,14 +16,14 @@ from langchain_plume.tool_calls import AnswerForm, CallReader
 from pydantic import BaseModel
 
 from plume_memory import Engine, ParametricMemory
-from plume_memory.config import MethodSettings
 from plume_memory.errors import InvalidInput
 from plume_memory.model.grammar import Grammar, Limits
 from plume_memory.model.masks import Vocabulary
+from plume_memory.policy import AnswerPolicy
 from plume_memory.testing import HashParameterizer, tiny_base
 
 BASE = tiny_base("llama", context_window=8192)
-ENGINE = Engine(BASE, HashParameterizer(BASE), MethodSettings(max_new_tokens=400, unit_tokens=64))
+ENGINE = Engine(BASE, HashParameterizer(BASE), AnswerPolicy(max_new_tokens=400, unit_tokens=64))
 
 
 @tool

@@ -15,9 +15,9 @@ from langchain_plume.tools import ForgetTool, HistoryTool, RecallTool, RememberT
 from langchain_tests.integration_tests import ToolsIntegrationTests
 from langchain_tests.unit_tests import ToolsUnitTests
 
-from plume_memory.config import MethodSettings
-from plume_memory.evidence.route import SHORTLIST
 from plume_memory.memory import ParametricMemory
+from plume_memory.policy import AnswerPolicy
+from plume_memory.retrieval.lexical import SHORTLIST
 from plume_memory.testing import tiny_engine
 
 ENGINE = tiny_engine()
@@ -275,7 +275,7 @@ def test_recall_leaves_out_what_shares_no_word_with_the_query(
 
 
 def test_recall_under_the_likelihood_router_leaves_out_what_was_neither_read_nor_shares_a_word() -> None:
-    engine = tiny_engine(settings=MethodSettings(router="likelihood"))
+    engine = tiny_engine(settings=AnswerPolicy(router="likelihood"))
     memory = ParametricMemory.open("alice", url="sqlite://", engine=engine)
     for n in range(SHORTLIST + 3):
         memory.update(f"Bird {n} sang.", derive=False)

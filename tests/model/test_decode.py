@@ -10,9 +10,9 @@ from plume_memory.lora.algebra import scaled
 from plume_memory.lora.factors import LoraFactors, Pair
 from plume_memory.model.base import BaseModel
 from plume_memory.model.decode import IDLE_SHAPES, Decoded, DecodeSettings, FusedDecoder, Query
-from plume_memory.model.prefix import KVPrefix, compile_prefix
+from plume_memory.model.repetition import repeated
+from plume_memory.model.states import States, compile_states
 from plume_memory.model.streams import Row
-from plume_memory.repetition import repeated
 from plume_memory.testing import random_factors, tiny_base
 
 QUESTIONS = (
@@ -296,7 +296,7 @@ def test_compiled_evidence_equals_the_text_in_front_of_the_query(tiny: BaseModel
     """Logits agree to 1e-4 in float32, and rows of one batch may have prefixes of different length."""
     prefixes = [tuple(tiny.chat.encode(text)) for text in ("Alice moved to Zurich.", "No.", "x" * 60)]
     question = tuple(tiny.chat.prompt_ids("Where does Alice live?"))
-    compiled = [compile_prefix(tiny, list(prefix)) for prefix in prefixes]
+    compiled = [compile_states(tiny, list(prefix)) for prefix in prefixes]
     plain = tuple(tiny.chat.prompt_ids("Hello"))
     asked = [Query(Row(plain), Row(question, prefix=prefix)) for prefix in compiled]
     settings = DecodeSettings(max_new_tokens=4, top_candidates=len(tiny.tokenizer))
@@ -314,14 +314,14 @@ def test_compiled_evidence_equals_the_text_in_front_of_the_query(tiny: BaseModel
 
 
 def test_a_compiled_prefix_survives_its_file(tiny_llama: BaseModel) -> None:
-    prefix = compile_prefix(tiny_llama, [4, 5, 6])
+    prefix = compile_states(tiny_llama, [4, 5, 6])
 
-    again = KVPrefix.from_bytes(prefix.to_bytes())
+    again = States.from_bytes(prefix.to_bytes())
 
     assert torch.equal(again.keys, prefix.keys)
     assert torch.equal(again.values, prefix.values)
     with pytest.raises(FactorsError, match="Not a compiled prefix"):
-        KVPrefix.from_bytes(b"nonsense")
+        States.from_bytes(b"nonsense")
 
 
 @pytest.mark.gpu

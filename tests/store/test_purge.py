@@ -10,13 +10,13 @@ import psycopg
 import pytest
 
 from plume_memory.errors import ArtifactError, StoreUnavailable
-from plume_memory.places import default_artifacts
 from plume_memory.store import purge
 from plume_memory.store.artifacts import ArtifactStore
 from plume_memory.store.database import Database
 from plume_memory.store.derivations import Derivations
 from plume_memory.store.erasure import Erasures
 from plume_memory.store.log import Log
+from plume_memory.store.paths import default_artifacts
 from plume_memory.store.purge import unfinished
 from plume_memory.store.sources import Sources
 

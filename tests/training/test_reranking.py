@@ -17,7 +17,7 @@ from plume_memory.hypernet.loading import load_hypernetwork
 from plume_memory.hypernet.reranker import FILE
 from plume_memory.model.adapters import AdapterRows, shared_rows
 from plume_memory.model.base import BaseModel
-from plume_memory.model.likelihood import question_log_probs
+from plume_memory.retrieval.reader import question_log_probs
 from plume_memory.testing import tiny_base
 from plume_memory.training.build import build
 from plume_memory.training.choices import Choice
@@ -146,8 +146,8 @@ def test_a_run_ends_in_a_network_with_a_reranker_and_another_run_goes_on_from_it
     assert "first_4" in rows[-1]["figures"]
 
     loaded = load_hypernetwork(base, result.hypernetwork)
-    assert loaded.settings.router == "sentences"
-    calibration = (loaded.settings.confidence, loaded.settings.confidence_gain)
+    assert loaded.policy.router == "sentences"
+    calibration = (loaded.policy.confidence, loaded.policy.confidence_gain)
     assert calibration == ((1.0, 0.0), 0.0), "fitted to other evidence"
     assert loaded.reranker is not None
     now = task.network.factors()

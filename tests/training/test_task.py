@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from plume_memory.config import MethodSettings
 from plume_memory.hypernet.loading import load_hypernetwork
 from plume_memory.model.base import BaseModel
+from plume_memory.policy import AnswerPolicy
 from plume_memory.testing import tiny_base
 from plume_memory.training import task as task_module
 from plume_memory.training.build import Built, build
@@ -243,7 +243,7 @@ def test_a_doc_to_lora_network_trains_and_is_saved_as_a_checkpoint_of_its_own(sm
     loaded = load_hypernetwork(base, tmp_path)
 
     assert losses[-1] < losses[0]
-    assert loaded.settings == MethodSettings()
+    assert loaded.policy == AnswerPolicy()
     text = "Alice lives in Bern."
     (factors,) = loaded.parameterizer.parameterize([text])
     written = task._built.writer.write([base.chat.encode(text)])

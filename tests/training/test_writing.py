@@ -5,13 +5,13 @@ import random
 import pytest
 import torch
 
-from plume_memory.config import MethodSettings
 from plume_memory.hypernet.d2l.checkpoint import save_trained
 from plume_memory.hypernet.d2l.loading import load_d2l_parameterizer
 from plume_memory.lora.algebra import compose_global, concat
 from plume_memory.lora.factors import LoraFactors, Pair
 from plume_memory.model.adapters import AdapterRows
 from plume_memory.model.base import BaseModel
+from plume_memory.policy import AnswerPolicy
 from plume_memory.training.build import _writer
 from plume_memory.training.facts import FactSource
 from plume_memory.training.settings import TrainSettings
@@ -89,7 +89,7 @@ def test_a_text_written_in_training_is_the_text_written_by_the_parameterizer(
             p += 0.1 * torch.randn_like(p)
     folder = tmp_path_factory.mktemp("d2l")
     save_trained(writer.network, folder, base_model="tiny")
-    parameterizer = load_d2l_parameterizer(tiny_llama, folder, MethodSettings())
+    parameterizer = load_d2l_parameterizer(tiny_llama, folder, AnswerPolicy())
     texts = ["Alice lives in Bern.", "The code of the door is 4711, and she knows it."]
 
     made = writer.write([tiny_llama.chat.encode(text) for text in texts])

@@ -5,17 +5,17 @@ from pathlib import Path
 import torch
 from filelock import FileLock
 
-from plume_memory.config import MethodSettings
 from plume_memory.hypernet.d2l.checkpoint import convert, load, read_manifest
 from plume_memory.hypernet.parameterizer import D2LParameterizer
 from plume_memory.model.base import BaseModel
 from plume_memory.model.hub import HubCheckpoint, default_cache, fetch_checkpoint
+from plume_memory.policy import AnswerPolicy
 
 
 def load_d2l_parameterizer(
     base: BaseModel,
     source: Path | HubCheckpoint,
-    settings: MethodSettings,
+    settings: AnswerPolicy,
     *,
     cache: Path | None = None,
 ) -> D2LParameterizer:

@@ -24,7 +24,7 @@ _INDEX, _MANIFEST = "model.safetensors.index.json", "config.json"
 
 
 class AnswerSettings(BaseModel):
-    """How answers are composed with the network: MethodSettings that belong to it."""
+    """How answers are composed with the network: AnswerPolicy that belong to it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 

@@ -9,7 +9,7 @@ import random
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from plume_memory.evidence.segment import Span, sentence_spans
+from plume_memory.segmentation.sentences import Span, sentence_spans
 from plume_memory.training.sources.matching import holds, occurrences
 from plume_memory.training.sources.reading import Question
 from plume_memory.training.sources.replacements import Pools, shape_of

@@ -1,6 +1,6 @@
 """Finds a phrase in a text as whole words, in either case."""
 
-from plume_memory.evidence.segment import Span
+from plume_memory.segmentation.sentences import Span
 
 
 def occurrences(text: str, phrase: str, *, any_case: bool = True) -> list[Span]:

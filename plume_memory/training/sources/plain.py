@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from plume_memory.errors import TrainingError
-from plume_memory.evidence.segment import segment
+from plume_memory.segmentation.sentences import segment
 from plume_memory.training.samples import Sample
 from plume_memory.training.sources.matching import count_words
 

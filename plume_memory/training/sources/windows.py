@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from plume_memory.evidence.segment import sentence_spans
+from plume_memory.segmentation.sentences import sentence_spans
 from plume_memory.training.facts.names import listed
 from plume_memory.training.sources.matching import count_words, occurrences
 from plume_memory.training.sources.reading import Passage, Question

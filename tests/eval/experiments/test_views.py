@@ -20,7 +20,7 @@ from eval.report.plots import save_figures
 from eval.report.view import BarFigure, RadarFigure
 from eval.results import Results, judged, recall, stale
 from eval.rows import Answered, ItemRow
-from plume_memory.config import MethodSettings
+from plume_memory.policy import AnswerPolicy
 
 SETTINGS = {"alpha": 1.0, "beta": 0.75, "tau": 0.3, "lambda_max": 1.0, "delta": 0.4, "unit_tokens": 192}
 
@@ -209,7 +209,7 @@ def test_the_sweep_around_the_shipped_settings_has_these_in_every_table() -> Non
 
 
 def test_a_sweep_of_a_network_without_some_settings_leaves_these_out() -> None:
-    plain = {**MethodSettings().canonical(), "alone_margin": None}
+    plain = {**AnswerPolicy().canonical(), "alone_margin": None}
     rows = [row("plume, tuned", "r1", "Zug", settings=plain, kind="plume")]
     for name in ("beta = 1, tuned", "alone_margin = 0.3, tuned"):
         rows.append(row(name, "r1", "Zug", settings=plain, kind="plume"))

@@ -9,7 +9,7 @@ from eval.caches import CountingCache
 from eval.methods.decoding import Answerer
 from eval.methods.parametric import D2L, D2LOracle, Plume
 from eval.records import MuseQuestion, MuseTransition
-from plume_memory import Engine, MethodSettings, ParametricMemory
+from plume_memory import AnswerPolicy, Engine, ParametricMemory
 from plume_memory.errors import InvalidInput
 from plume_memory.lora.algebra import frobenius_norm
 from plume_memory.lora.factors import LoraFactors
@@ -89,7 +89,7 @@ def test_scaled_full_has_the_norm_of_the_difference_and_the_direction_of_full() 
 
 def test_whole_texts_are_written_in_one_pass_each() -> None:
     """α·full + β·(full − old), with full and old as one text, where an additive network would add up units."""
-    settings = MethodSettings(alpha=1.0, beta=0.75, unit_tokens=16, max_new_tokens=4)
+    settings = AnswerPolicy(alpha=1.0, beta=0.75, unit_tokens=16, max_new_tokens=4)
     engine = tiny_engine(additive=True, settings=settings)
     assert engine.parameterizer is not None
     found = plume(engine, global_form="whole texts").prepare(TRANSITION).global_adapter
@@ -101,10 +101,10 @@ def test_whole_texts_are_written_in_one_pass_each() -> None:
 
 
 def test_the_gold_router_activates_the_unit_that_holds_the_evidence() -> None:
-    engine = tiny_engine(settings=MethodSettings(unit_tokens=24, max_new_tokens=4))
+    engine = tiny_engine(settings=AnswerPolicy(unit_tokens=24, max_new_tokens=4))
     method = plume(engine, evidence="gold")
     assert method.settings["evidence_unit"] == "gold", "a row says so"
-    assert method.settings["router"] == engine.settings.router, "and which router it did not ask"
+    assert method.settings["router"] == engine.policy.router, "and which router it did not ask"
     prepared = method.prepare(TRANSITION)
     assert len(prepared.index) > len(TEXTS), "the first text has two units"
     assert [prepared.route(question)[0].unit.text.strip() for question in QUESTIONS] == [
@@ -127,7 +127,7 @@ def test_d2l_is_one_adapter_of_the_whole_history_with_the_bias_once() -> None:
 
 def test_an_engine_without_a_network_has_no_d2l() -> None:
     base = tiny_base("llama")
-    engine = Engine(base, None, MethodSettings(evidence="kv", max_new_tokens=4))
+    engine = Engine(base, None, AnswerPolicy(evidence="kv", max_new_tokens=4))
     with pytest.raises(InvalidInput, match="needs a hypernetwork"):
         D2L(engine, CountingCache(), answerer(engine)).prepare(TRANSITION)
 

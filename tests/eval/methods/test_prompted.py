@@ -8,7 +8,7 @@ from eval.methods.decoding import Answerer
 from eval.methods.prompted import Prompted, Retrieved
 from eval.methods.protocol import Method
 from eval.records import MuseQuestion, MuseTransition
-from plume_memory import MethodSettings
+from plume_memory import AnswerPolicy
 from plume_memory.engine import Engine
 from plume_memory.model.decode import Decoded, Query
 from plume_memory.records import NOTICE, Usage
@@ -29,7 +29,7 @@ class Reading(Answerer):
 
 
 prompts: list[str] = []
-engine: Engine = tiny_engine(settings=MethodSettings(max_new_tokens=4))
+engine: Engine = tiny_engine(settings=AnswerPolicy(max_new_tokens=4))
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,93 @@
+"""The pinned versions of one memory that a process keeps: the last few, and the newest routing index.
+
+What was kept before an erasure may hold what it erased, so every read asks the log for the newest erasure first, and
+lets go of everything older than that: also when another object, or another process, did it.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+
+from plume_memory.answering.pinned import Snapshot
+from plume_memory.engine import Engine
+from plume_memory.records import History
+from plume_memory.retrieval.lexical import UnitIndex
+from plume_memory.store.derived import DerivedCache
+from plume_memory.store.log import Log
+
+KEPT = 4
+
+
+class Snapshots:
+    """Makes and keeps one memory's snapshots. Threads may share it.
+
+    Args:
+        log: where the histories are.
+        memory: name of the memory.
+        engine: the engine, loaded when it is first asked for.
+        cache: makes the cache of what is derived, for the state after an erasure (0: none).
+    """
+
+    def __init__(
+        self, log: Log, memory: str, *, engine: Callable[[], Engine], cache: Callable[[int], DerivedCache]
+    ) -> None:
+        self._log = log
+        self._memory = memory
+        self._engine = engine
+        self._cache = cache
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[int, Snapshot] = OrderedDict()
+        self._newest: tuple[History, UnitIndex] | None = None
+        self._last_erasure = 0
+
+    def at(self, number: int) -> Snapshot:
+        """Pin a version.
+
+        Raises:
+            VersionNotFound: there is no such version.
+        """
+        last_erasure = self._log.last_erasure(self._memory)
+        with self._lock:
+            is_stale = last_erasure > self._last_erasure
+            if is_stale:  # at once: from here on a thread that reads the log as it was before keeps nothing
+                self._let_go()
+                self._last_erasure = last_erasure
+            if number in self._kept:
+                self._kept.move_to_end(number)
+                return self._kept[number]
+        cache = self._cache(last_erasure)
+        if is_stale:
+            self._engine().release(cache.place)
+        history = self._log.history(self._memory, number)
+        snapshot = Snapshot(history, self._index(history, last_erasure), self._engine(), cache)
+        with self._lock:
+            if last_erasure != self._last_erasure:
+                return snapshot  # pinned before an erasure, perhaps with what it erased: given out, and not kept
+            snapshot = self._kept.setdefault(number, snapshot)
+            while len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+        return snapshot
+
+    def clear(self) -> None:
+        """Let go of every snapshot and index."""
+        with self._lock:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """`clear`, for a caller that holds the lock."""
+        self._kept.clear()
+        self._newest = None
+
+    def _index(self, history: History, last_erasure: int) -> UnitIndex:
+        """Routing index of a history; an update extends the newest one instead of reading everything again."""
+        with self._lock:
+            known = self._newest
+        if known and history.transitions[: len(known[0].transitions)] == known[0].transitions:
+            fresh = history.transitions[len(known[0].transitions) :]
+            index = known[1].extended(self._engine().segmenter.units(fresh, first_position=len(known[1])))
+        else:
+            index = UnitIndex(self._engine().segmenter.units(history.transitions))
+        with self._lock:
+            if last_erasure == self._last_erasure:
+                self._newest = (history, index)
+        return index

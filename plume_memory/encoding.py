@@ -1,0 +1,132 @@
+"""What texts become for one frozen model: factors H(text) and compiled prefixes, each made once.
+
+A derivation key names all that a value depends on (model, dtype, device, parameterizer, text), so what is found under
+it is never stale. What belongs to a single text lives in the caller's cache, beyond this process; what several texts
+became together stays in this process only.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from plume_memory.hypernet.parameterizer import Parameterizer
+from plume_memory.lora.algebra import weighted_sum
+from plume_memory.lora.factors import LoraFactors
+from plume_memory.lora.files import from_bytes, to_bytes
+from plume_memory.lru import LRUCache
+from plume_memory.model.base import BaseModel
+from plume_memory.model.states import States, compile_states
+from plume_memory.records import Unit, join_units
+
+_JOINED = "joined:"
+"""Marks what several units together, or one sentence, became: kept in this process only."""
+
+
+class Cache(Protocol):
+    """Where derived bytes live between processes."""
+
+    @property
+    def place(self) -> str:
+        """Two caches of one place hold the same."""
+
+    def fetch(self, key: str, kind: str, build: Callable[[], bytes]) -> bytes:
+        """Return the bytes under `key`, building and keeping them when they are not there."""
+
+    def discard(self, key: str) -> None:
+        """Delete the bytes under `key`, if there are any."""
+
+    def is_current(self) -> bool:
+        """Whether no text that its reader holds was erased since it was read; else nothing of it may be kept."""
+
+
+class TextEncoder:
+    """Writes texts into factors or prefixes. Safe to share between threads.
+
+    Args:
+        base: the frozen model.
+        parameterizer: text → factors; None for a model without one, which compiles prefixes only.
+    """
+
+    def __init__(self, base: BaseModel, parameterizer: Parameterizer | None) -> None:
+        self._base = base
+        self._parameterizer = parameterizer
+        self._recent = LRUCache()
+
+    def factors(self, text: str, cache: Cache) -> LoraFactors:
+        """H(text) without the bias block, from the cache or the parameterizer."""
+        key = self.factors_key(text)
+
+        def read() -> LoraFactors:
+            return self._factors_of(cache.fetch(key, "factors", lambda: self._factor_bytes(text)))
+
+        return self._recent.fetch(cache, key, read)
+
+    def factors_together(self, units: Sequence[Unit], cache: Cache) -> LoraFactors:
+        """H of units without the bias block: of one text that joins them, in temporal order (`join_units`).
+
+        A parameterizer that trains on each text does not write a joined one: the units' own factors, which the global
+        adapter needs anyway, are added at weight 1/k. What a joined text became stays in this process: no unit bears
+        its name, so `discard` could not find it in the cache once a text of it is forgotten.
+
+        Args:
+            units: at least one, in any order.
+            cache: whose they are.
+        """
+        parameterizer = self._required()
+        if parameterizer.additive and parameterizer.shared_a is None:
+            ordered = sorted(units, key=lambda unit: (unit.position, unit.start))
+            return weighted_sum([(1 / len(ordered), self.factors(unit.text, cache)) for unit in ordered])
+        text = join_units(units)
+        key = _JOINED + self.factors_key(text)
+        return self._recent.fetch(cache, key, lambda: self._factors_of(self._factor_bytes(text)))
+
+    def prefix(self, ids: list[int], cache: Cache, *, joined: bool) -> States:
+        """Key/value states of token ids; of `joined` texts they stay in this process."""
+        key = self.prefix_key(ids)
+
+        def build() -> bytes:
+            return compile_states(self._base, ids).to_bytes()
+
+        if joined:
+            return self._recent.fetch(cache, _JOINED + key, lambda: States.from_bytes(build()))
+        return self._recent.fetch(cache, key, lambda: States.from_bytes(cache.fetch(key, "a prefix", build)))
+
+    def discard(self, keys: Sequence[str], cache: Cache) -> None:
+        """Delete what is kept under keys, in the cache and this process, and all that joined texts became.
+
+        What joined texts became does not say whose it was: it goes for every history of the cache's place.
+        """
+        for key in keys:
+            cache.discard(key)
+            self._recent.discard(cache.place, key)
+        self._recent.discard_all(cache.place, _JOINED)
+
+    def release(self, place: str) -> None:
+        """Let go of everything this process keeps of a cache's place."""
+        self._recent.release(place)
+
+    def factors_key(self, text: str) -> str:
+        """Derivation key of H(text)."""
+        own = self._parameterizer.fingerprint if self._parameterizer else "none"
+        # Gradient steps and hypernetwork passes round differently per dtype and kind of device.
+        return self.key("factors-1", str(self._base.dtype), self._base.device.type, own, text)
+
+    def prefix_key(self, ids: list[int]) -> str:
+        """Derivation key of a compiled prefix."""
+        return self.key("kv-1", str(self._base.dtype), self._base.device.type, ids)
+
+    def key(self, kind: str, *parts: object) -> str:
+        """Derivation key of what the model makes of `parts`, sha256 in hex."""
+        return hashlib.sha256(json.dumps([kind, self._base.fingerprint, *parts]).encode()).hexdigest()
+
+    def _factor_bytes(self, text: str) -> bytes:
+        parameterizer = self._required()
+        return to_bytes(parameterizer.parameterize([text])[0], without_A=parameterizer.shared_a is not None)
+
+    def _factors_of(self, content: bytes) -> LoraFactors:
+        return from_bytes(content, A=self._required().shared_a)
+
+    def _required(self) -> Parameterizer:
+        assert self._parameterizer is not None, "the engine refuses evidence='lora' without a parameterizer"
+        return self._parameterizer

@@ -1,0 +1,1 @@
+"""Finds the units that bear on a question."""

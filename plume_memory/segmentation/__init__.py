@@ -1,0 +1,1 @@
+"""Text to units and windows. Knows no model."""
