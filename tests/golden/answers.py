@@ -8,24 +8,24 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from plume_memory.config import MethodSettings
 from questions import histories
 
 from plume_memory.engine import Engine
 from plume_memory.memory import ParametricMemory
+from plume_memory.policy import AnswerPolicy
 
 FILE = Path(__file__).parent / "answers.json"
-POLICIES = {"default": None, "paper": MethodSettings.paper()}
+POLICIES = {"default": None, "paper": AnswerPolicy.paper()}
 TOKENS = 40
 
 
 def answers() -> dict[str, list[dict[str, Any]]]:
     """By policy, every question with its answer."""
-    return {name: _answered(settings) for name, settings in POLICIES.items()}
+    return {name: _answered(policy) for name, policy in POLICIES.items()}
 
 
-def _answered(settings: MethodSettings | None) -> list[dict[str, Any]]:
-    engine = Engine.load("smollm2-135m", dtype="float32", settings=settings)
+def _answered(policy: AnswerPolicy | None) -> list[dict[str, Any]]:
+    engine = Engine.load("smollm2-135m", dtype="float32", policy=policy)
     found = []
     with tempfile.TemporaryDirectory() as folder:
         for asked in histories():

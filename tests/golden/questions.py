@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from eval.datasets.muse import load
 
-_BENCH = Path(__file__).parents[2] / "bench"
+_BENCH = Path(__file__).parents[2] / "bench" / "experiments"
 _PER_RECORD = 3
 
 
