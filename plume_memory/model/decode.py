@@ -19,12 +19,14 @@ from plume_memory.model.fusion import Fused, fuse, pooled_log_probs
 from plume_memory.model.grammar import Grammar
 from plume_memory.model.masks import TokenMasks, Vocabulary
 from plume_memory.model.repetition import repeated
+from plume_memory.model.run_on import RunOn
 from plume_memory.model.streams import FixedRows, GrowingRows, Prefilled, Row, Rows, prefill
 from plume_memory.model.text import TextAssembler
 from plume_memory.records import Candidate, TokenTrace, Usage
 
 FinishReason = Literal["stop", "length"]
-"""The model or a stop ended the answer; or its budget did, or that it went round in a circle (repetition.py)."""
+"""`stop`: the model or a stop ended the answer, or it ran on (run_on.py). `length`: its budget did, or it went round in
+a circle (repetition.py)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,6 +36,14 @@ class Query:
     global_row: Row
     evidence_row: Row | None = None
     """Without it the answer is the global stream's alone (λ = 0)."""
+    words: frozenset[str] | None = None
+    """Terms of the evidence and the question: the answer ends where it runs on without them (run_on.py). None: it
+    never does. A grammar says itself what may follow."""
+
+    @property
+    def tokens(self) -> int:
+        """Cached tokens of the longer stream after the prefill."""
+        return max(self.global_row.tokens, self.evidence_row.tokens if self.evidence_row else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +106,38 @@ class Decoded:
     trace: tuple[TokenTrace, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Saying:
+    """The text of one answer as it grows: what of it is certain, and whether it runs on."""
+
+    text: TextAssembler
+    run_on: RunOn | None
+
+    @classmethod
+    def of(cls, query: Query, tokenizer: Any, settings: DecodeSettings) -> "_Saying":
+        watched = query.words is not None and settings.grammar is None and settings.stop_loops
+        return cls(TextAssembler(tokenizer, settings.stop), RunOn(query.words or frozenset()) if watched else None)
+
+    def add(self, token: int, *, complete: bool, last: bool) -> tuple[str, FinishReason | None]:
+        """Take a token; return what may be given now, and why the answer ends with it, if it does."""
+        piece = self.text.add(token)
+        if self.text.stopped or complete or last:
+            rest = "" if self.text.stopped else self.text.finish()
+            return self._given(piece + rest, whole=True), "stop" if self.text.stopped or complete else "length"
+        given = self._given(piece, whole=False)
+        return given, "stop" if self.run_on is not None and self.run_on.ended else None
+
+    def end(self) -> tuple[str, FinishReason]:
+        """The model ended the answer: return what was held back."""
+        return self._given(self.text.finish(), whole=True), "stop"
+
+    def _given(self, piece: str, *, whole: bool) -> str:
+        if self.run_on is None:
+            return piece
+        given = self.run_on.add(piece)
+        return given + self.run_on.finish() if whole else given
+
+
 class _Host(NamedTuple):
     """One fused step on the CPU, by position among the running queries."""
 
@@ -115,6 +157,9 @@ class _Shape(NamedTuple):
     rank: int
     places: frozenset[tuple[int, str]]
 
+
+BATCH = 16
+"""Queries decoded at once where nothing else is said."""
 
 IDLE_SHAPES = 4
 """Buffers (and their captured graphs) kept for the next decode of their shape."""
@@ -136,12 +181,26 @@ class FusedDecoder:
         self._idle: OrderedDict[_Shape, FixedRows] = OrderedDict()
         self._vocabulary = Vocabulary(base)
 
-    def decode(self, queries: Sequence[Query], settings: DecodeSettings) -> list[Decoded]:
-        """Decode a batch to its end. See `stream` for the errors."""
-        steps: list[list[Step]] = [[] for _ in queries]
-        for step in self.stream(queries, settings):
-            steps[step.query].append(step)
-        return [collect(query, own) for query, own in zip(queries, steps, strict=True)]
+    def decode(self, queries: Sequence[Query], settings: DecodeSettings, *, batch: int = BATCH) -> list[Decoded]:
+        """Decode any number of queries to their ends, in batches of like length; the answers in the order given.
+
+        In float32 they are those of one query at a time. In bfloat16 a batch adds up in another order, so that two
+        candidates within its rounding may change places. See `stream` for the errors.
+
+        Args:
+            queries: any number.
+            settings: the same for all.
+            batch: most queries decoded at once: every row holds a copy of its adapter.
+        """
+        order = sorted(range(len(queries)), key=lambda i: queries[i].tokens)  # little padding
+        answers: dict[int, Decoded] = {}
+        for at in range(0, len(order), batch):
+            members = order[at : at + batch]
+            steps: list[list[Step]] = [[] for _ in members]
+            for step in self.stream([queries[i] for i in members], settings):
+                steps[step.query].append(step)
+            answers.update((i, collect(queries[i], own)) for i, own in zip(members, steps, strict=True))
+        return [answers[i] for i in range(len(queries))]
 
     def stream(self, queries: Sequence[Query], settings: DecodeSettings) -> Generator[Step, None, None]:
         """Decode a batch token by token; steps of different queries are interleaved.
@@ -155,7 +214,7 @@ class FusedDecoder:
             return
         rows, pairs = _rows_of(queries)
         room = self._room(rows, settings)
-        running = {i: TextAssembler(self._base.tokenizer, settings.stop) for i in range(len(queries))}
+        running = {i: _Saying.of(query, self._base.tokenizer, settings) for i, query in enumerate(queries)}
         said: list[list[int]] = [[] for _ in queries]
         budgets = {i: min(settings.max_new_tokens, room[g], room[e]) for i, (g, e) in enumerate(pairs)}
         masks = self._masks(settings, len(queries))
@@ -244,23 +303,14 @@ class FusedDecoder:
         query: int,
         at: int,
         fused: _Host,
-        text: TextAssembler,
+        saying: "_Saying",
         settings: DecodeSettings,
         complete: bool,
         last: bool,
     ) -> Step:
         token = fused.tokens[at]
-        reason: FinishReason | None = None
-        if token in self._base.stop_ids or token in settings.stop_ids:
-            piece, reason = text.finish(), "stop"
-        else:
-            piece = text.add(token)
-            if text.stopped:
-                reason = "stop"
-            elif complete:
-                piece, reason = piece + text.finish(), "stop"
-            elif last:
-                piece, reason = piece + text.finish(), "length"
+        ends = token in self._base.stop_ids or token in settings.stop_ids
+        piece, reason = saying.end() if ends else saying.add(token, complete=complete, last=last)
         tokenizer = self._base.tokenizer
         trace = TokenTrace(
             token_id=token,

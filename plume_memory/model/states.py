@@ -1,8 +1,8 @@
-"""Compiled evidence: a text's key/value states, encoded once per model and attached as a prefix.
+"""Compiled states: a text's key/value states, encoded once per model, that stand in front of a row's prompt.
 
-Legend: L layers, H key/value heads, P prefix tokens, D head width.
+Legend: L layers, H key/value heads, P tokens, D head width.
 
-Beyond the paper (`evidence="kv"`). Exact: with the prefix attached, the logits equal those of the
+Beyond the paper (`evidence="states"` and "both"). Exact: with the states attached, the logits equal those of the
 same ids standing in front of the same query. Works with any model, also one without a hypernetwork.
 """
 
@@ -47,18 +47,18 @@ class States:
         """Read what `to_bytes` wrote.
 
         Raises:
-            FactorsError: the bytes are not a compiled prefix.
+            FactorsError: the bytes are not compiled states.
         """
         try:
             tensors = load(content)
         except (SafetensorError, KeyError, RuntimeError) as err:  # the latter two: a dtype that torch has not
-            raise FactorsError(f"Not a compiled prefix: {err}") from err
+            raise FactorsError(f"Not compiled states: {err}") from err
         if set(tensors) != {"keys", "values"}:
-            raise FactorsError(f"Not a compiled prefix: it holds {sorted(tensors)}, expected keys and values.")
+            raise FactorsError(f"Not compiled states: it holds {sorted(tensors)}, expected keys and values.")
         keys, values = tensors["keys"], tensors["values"]
         if keys.ndim != 4 or keys.shape != values.shape or keys.dtype != values.dtype:
             raise FactorsError(
-                f"Not a compiled prefix: keys {tuple(keys.shape)} of {keys.dtype} and values {tuple(values.shape)} of "
+                f"Not compiled states: keys {tuple(keys.shape)} of {keys.dtype} and values {tuple(values.shape)} of "
                 f"{values.dtype}, expected both [L, H, P, D] of one dtype."
             )
         return cls(keys, values)

@@ -2,8 +2,8 @@
 
 Legend: R rows, T cached tokens, V vocabulary, L layers, H key/value heads, D head width.
 
-A row is a prompt with an adapter or a compiled prefix. Every row's cached tokens stand right-aligned
-and without holes ([padding … real]), so a sliding window measured by index is measured by position.
+A row is a prompt with an adapter, compiled states in front of it, or both. Every row's cached tokens stand
+right-aligned and without holes ([padding … real]), so a sliding window measured by index is measured by position.
 Two ways to take a step: `GrowingRows` (a cache that grows; CPU) and `FixedRows` (a cache of fixed
 shape whose step is captured as a CUDA graph). Both give the same tokens.
 """
@@ -27,13 +27,13 @@ class Row:
 
     prompt_ids: tuple[int, ...]
     factors: LoraFactors | None = None
-    prefix: States | None = None
-    """Stands in front of `prompt_ids`; then the ids carry no beginning of their own."""
+    states: States | None = None
+    """Stand in front of `prompt_ids`; then the ids carry no beginning of their own."""
 
     @property
     def tokens(self) -> int:
         """Cached tokens after the prefill."""
-        return len(self.prompt_ids) + (self.prefix.tokens if self.prefix else 0)
+        return len(self.prompt_ids) + (self.states.tokens if self.states else 0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,7 +63,12 @@ class Rows(Protocol):
 
 
 def prefill(base: BaseModel, rows: Sequence[Row], *, rank: int | None = None) -> Prefilled:
-    """Read all prompts. Rows without a prefix share one left-padded pass; the others take one each.
+    """Read all prompts in one pass.
+
+    In it a row's states stand right-aligned before the prompts, which begin in one column: so its real tokens have no
+    holes, no token sees padding, and a sliding window measured by index is measured by position.
+
+        [padding … states | prompt … padding]
 
     Args:
         base: the model; its lock is held by the caller.
@@ -71,72 +76,62 @@ def prefill(base: BaseModel, rows: Sequence[Row], *, rank: int | None = None) ->
         rank: pad adapters to this rank.
     """
     adapters = stack_rows([row.factors for row in rows], device=base.device, dtype=base.dtype, rank=rank)
+    before = [row.states.tokens if row.states else 0 for row in rows]
+    prompts = [len(row.prompt_ids) for row in rows]
+    cache = _cache_of(base, rows, max(before))
+    ids = torch.zeros(len(rows), max(prompts), dtype=torch.long)
+    for at, row in enumerate(rows):
+        ids[at, : prompts[at]] = torch.tensor(row.prompt_ids)
+    starts = torch.tensor(before)[:, None]
+    columns = torch.arange(max(before) + max(prompts))
+    mask = (columns >= max(before) - starts).long()
+    with attached(base.model, adapters):
+        output = base.model.model(
+            input_ids=ids.to(base.device),
+            attention_mask=mask.to(base.device),
+            position_ids=(starts + torch.arange(max(prompts))).to(base.device),
+            past_key_values=cache,
+            use_cache=True,
+        )
+    last = torch.tensor(prompts, device=base.device) - 1
+    logits = base.logits(output.last_hidden_state[torch.arange(len(rows), device=base.device), last])
     longest = max(row.tokens for row in rows)
-    lengths = torch.tensor([row.tokens for row in rows], device=base.device)
-    mask = torch.arange(longest, device=base.device) >= longest - lengths[:, None]
-    if all(row.prefix is None for row in rows):  # one pass, as wide as its longest row: nothing to put together
-        with attached(base.model, adapters):
-            logits, cache = _read(base, list(rows))
-        return Prefilled(logits, cache, mask, adapters)
-    return Prefilled(*_read_in_groups(base, rows, adapters, longest), mask, adapters)
-
-
-def _read_in_groups(
-    base: BaseModel, rows: Sequence[Row], adapters: AdapterRows | None, longest: int
-) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
-    """Logits and cache of rows of which some have a prefix."""
-    plain = [i for i, row in enumerate(rows) if row.prefix is None]
-    groups = ([plain] if plain else []) + [[i] for i, row in enumerate(rows) if row.prefix is not None]
-    logits: list[Tensor] = [torch.empty(0)] * len(rows)
-    caches: list[list[tuple[Tensor, Tensor]]] = [[]] * len(rows)
-    for group in groups:
-        members = torch.tensor(group, device=base.device)
-        with attached(base.model, adapters.select(members) if adapters else None):
-            group_logits, group_cache = _read(base, [rows[i] for i in group])
-        for at, i in enumerate(group):
-            logits[i] = group_logits[at]
-            caches[i] = [_right_aligned(k[at], v[at], longest) for k, v in group_cache]
-    cache = [
-        (torch.stack([c[layer][0] for c in caches]), torch.stack([c[layer][1] for c in caches]))
-        for layer in range(len(caches[0]))
+    places = [(max(before) - b, max(before) + p) for b, p in zip(before, prompts, strict=True)]
+    filled = [
+        (_right_aligned(layer.keys, places, longest), _right_aligned(layer.values, places, longest))
+        for layer in cache.layers
     ]
-    return torch.stack(logits), cache
+    lengths = torch.tensor([row.tokens for row in rows], device=base.device)
+    real = torch.arange(longest, device=base.device) >= longest - lengths[:, None]
+    return Prefilled(logits, filled, real, adapters)
 
 
-def _read(base: BaseModel, rows: list[Row]) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
-    """One forward pass over left-padded prompts; a row with a prefix comes alone."""
+def _cache_of(base: BaseModel, rows: Sequence[Row], width: int) -> Any:
+    """A cache that holds each row's states, right-aligned in `width` columns."""
     from transformers import DynamicCache  # noqa: PLC0415 — loaded with the model anyway
 
     cache = DynamicCache()
-    before = 0
-    if rows[0].prefix is not None:
-        before = rows[0].prefix.tokens
-        for layer, (keys, values) in enumerate(zip(rows[0].prefix.keys, rows[0].prefix.values, strict=True)):
-            cache.update(keys[None].to(base.device), values[None].to(base.device), layer)
-    width = max(len(row.prompt_ids) for row in rows)
-    ids = torch.zeros(len(rows), width, dtype=torch.long)
-    mask = torch.zeros(len(rows), before + width, dtype=torch.long)
+    some = next((row.states for row in rows if row.states is not None), None)
+    if some is None:
+        return cache
+    L, H, _, D = some.keys.shape
+    held = torch.zeros(2, L, len(rows), H, width, D, dtype=some.keys.dtype, device=base.device)
     for at, row in enumerate(rows):
-        ids[at, width - len(row.prompt_ids) :] = torch.tensor(row.prompt_ids)
-        mask[at, width - len(row.prompt_ids) :] = 1
-    positions = (mask.cumsum(-1) - 1).clamp_min(0)[:, before:]
-    output = base.model.model(
-        input_ids=ids.to(base.device),
-        attention_mask=mask.to(base.device),
-        position_ids=positions.to(base.device),
-        past_key_values=cache,
-        use_cache=True,
-    )
-    return base.logits(output.last_hidden_state[:, -1]), [(layer.keys, layer.values) for layer in cache.layers]
+        if row.states is not None:
+            held[0, :, at, :, width - row.states.tokens :] = row.states.keys
+            held[1, :, at, :, width - row.states.tokens :] = row.states.values
+    for layer in range(L):
+        cache.update(held[0, layer], held[1, layer], layer)
+    return cache
 
 
-def _right_aligned(keys: Tensor, values: Tensor, width: int) -> tuple[Tensor, Tensor]:
-    """Fit one row's states [H, T, D] into `width` slots: cut or add padding on the left."""
-    missing = width - keys.shape[1]
-    if missing <= 0:
-        return keys[:, -width:], values[:, -width:]
-    pad = (0, 0, missing, 0)
-    return torch.nn.functional.pad(keys, pad), torch.nn.functional.pad(values, pad)
+def _right_aligned(held: Tensor, places: Sequence[tuple[int, int]], width: int) -> Tensor:
+    """Move each row's columns [start, end) of [R, H, T, D] to the end of `width` columns, zeros before them."""
+    rows, heads, _, depth = held.shape
+    moved = held.new_zeros(rows, heads, width, depth)
+    for at, (start, end) in enumerate(places):
+        moved[at, :, width - (end - start) :] = held[at, :, start:end]
+    return moved
 
 
 class GrowingRows:

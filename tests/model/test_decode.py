@@ -293,12 +293,12 @@ def test_bad_settings_are_refused() -> None:
 
 
 def test_compiled_evidence_equals_the_text_in_front_of_the_query(tiny: BaseModel) -> None:
-    """Logits agree to 1e-4 in float32, and rows of one batch may have prefixes of different length."""
+    """Logits agree to 1e-4 in float32, and rows of one batch may have states of different length."""
     prefixes = [tuple(tiny.chat.encode(text)) for text in ("Alice moved to Zurich.", "No.", "x" * 60)]
     question = tuple(tiny.chat.prompt_ids("Where does Alice live?"))
     compiled = [compile_states(tiny, list(prefix)) for prefix in prefixes]
     plain = tuple(tiny.chat.prompt_ids("Hello"))
-    asked = [Query(Row(plain), Row(question, prefix=prefix)) for prefix in compiled]
+    asked = [Query(Row(plain), Row(question, states=prefix)) for prefix in compiled]
     settings = DecodeSettings(max_new_tokens=4, top_candidates=len(tiny.tokenizer))
 
     for fixed_shapes in (False, True):
@@ -313,14 +313,14 @@ def test_compiled_evidence_equals_the_text_in_front_of_the_query(tiny: BaseModel
                 torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
 
 
-def test_a_compiled_prefix_survives_its_file(tiny_llama: BaseModel) -> None:
+def test_compiled_states_survive_their_file(tiny_llama: BaseModel) -> None:
     prefix = compile_states(tiny_llama, [4, 5, 6])
 
     again = States.from_bytes(prefix.to_bytes())
 
     assert torch.equal(again.keys, prefix.keys)
     assert torch.equal(again.values, prefix.values)
-    with pytest.raises(FactorsError, match="Not a compiled prefix"):
+    with pytest.raises(FactorsError, match="Not compiled states"):
         States.from_bytes(b"nonsense")
 
 
