@@ -22,6 +22,7 @@ lint: .venv/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	cd bench && MYPYPATH=../integrations:.. $(CURDIR)/$(BIN)/mypy --strict --ignore-missing-imports *.py
+	cd bench/experiments && MYPYPATH=../../integrations:../.. $(CURDIR)/$(BIN)/mypy --strict --ignore-missing-imports *.py
 	$(BIN)/lint-imports --no-cache
 
 # Also one of the tests: recall and stale answers against stored figures.

@@ -3,7 +3,7 @@
     python bench/reading.py [--hypernetwork shipped] [--threads 1] [--questions 6]
 
 The bundled chains after twenty updates. What was read of a sentence is kept for the next question about the same memory
-(`Engine.activate`), so the first question of each chain is timed apart from those after it. One JSON line.
+(`Reader`), so the first question of each chain is timed apart from those after it. One JSON line.
 """
 
 import argparse
@@ -15,6 +15,7 @@ import torch
 
 from eval.caches import CountingCache
 from eval.datasets.muse import load
+from plume_memory.answering.answer import evidence_of
 from plume_memory.engine import Engine
 from plume_memory.records import Transition
 from plume_memory.retrieval.lexical import UnitIndex
@@ -36,7 +37,7 @@ def main() -> None:
         cache = CountingCache()
         for number, question in enumerate(chain.questions[: given.questions]):
             begun = time.perf_counter()
-            engine.activate(index, question.question, cache)
+            evidence_of(engine, index, question.question, cache)
             (first if number == 0 else later).append(time.perf_counter() - begun)
     row = {
         "threads": given.threads,

@@ -1,6 +1,6 @@
 """What of a trained hypernetwork's adapters matters: their rank, and how many pieces a text is written in.
 
-    python bench/ablations.py [rank chunks] [--hypernetwork shipped] [--seeds 3]
+    python bench/experiments/ablations.py [rank chunks] [--hypernetwork shipped] [--seeds 3]
 
 `mini_squad`, static, ROUGE-L recall through one adapter per text, nothing routed: a seed draws 12 of the records, with
 one question each of three. `rank` truncates ΔW by SVD; `chunks` writes a text in so many pieces of whole

@@ -1,6 +1,6 @@
 """How to weigh distilled adapters: α, β, λ_max and τ on MUSE records, after one update.
 
-    python bench/compose.py [--records 6] [--cache /tmp/plume-compose]
+    python bench/experiments/compose.py [--records 6] [--cache /tmp/plume-compose]
 
 Both contexts of a record are distilled once and kept in the cache folder; the global adapter is
 α·ΔW(old) + (α+β)·ΔW(update), the evidence adapter that of the routed context. ROUGE-L recall with

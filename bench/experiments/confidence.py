@@ -1,12 +1,12 @@
 """How well `Answer.confidence` tells right answers from invented ones, and the calibration that makes it a probability.
 
-    python bench/confidence.py [--hypernetwork shipped] [--memories 32] [--passages 36] [--notes 32] [--seed 0]
+    python bench/experiments/confidence.py [--hypernetwork shipped] [--memories 32] [--passages 36] [--notes 32]
 
 Each memory takes three updates of one to four invented facts, one `mini_squad` passage, or six notes of one person
 (`notes_more.jsonl`), and is asked what it was told and what it was never told (questions about another memory's
 texts: any answer to those is wrong). Of notes that is the hard case: told "I am 52 years old.", asked "How old is my
 daughter?". Log-odds and gain are fitted on half of the memories (Platt 1999) and judged on the other half. One JSON
-line per answer, then per row; `fit` holds `confidence` and `confidence_gain` for the network's `answers`. Data:
+line per answer, then per row; `fit` holds the network's `calibration`. Data:
 $PLUME_DATA or ../shared/data.
 """
 
@@ -17,14 +17,16 @@ import os
 import random
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from common import NEWER
 
+from plume_memory.answering.calibration import confidence
 from plume_memory.engine import Engine
 from plume_memory.memory import ParametricMemory
+from plume_memory.policy import Calibration
 from plume_memory.records import Answer, best_gain
 from plume_memory.training.facts import FactSource
 from plume_memory.training.sources.matching import holds
@@ -129,7 +131,7 @@ def auroc(values: Sequence[float], right: Sequence[bool]) -> float:
 
 def features(answer: Answer) -> tuple[float, float]:
     """What the calibration weighs: the log-odds of the plain confidence, and the best gain of the evidence."""
-    plain = replace(answer, calibration=(1.0, 0.0, 0.0)).confidence
+    plain = confidence(answer.trace, (), Calibration())
     p = min(max(plain, 1e-12), 1 - 1e-12)
     return math.log(p / (1 - p)), best_gain(answer.evidence_units) or 0.0
 
@@ -154,7 +156,8 @@ def platt(found: Sequence[tuple[float, float]], right: Sequence[bool]) -> tuple[
 
 def report(name: str, asked: Sequence[Asked], fit: tuple[float, float, float]) -> None:
     """Print what a threshold of one half does to some answers."""
-    p = [replace(one.answer, calibration=fit).confidence for one in asked]
+    fitted = Calibration(slope=fit[0], offset=fit[1], per_nat=fit[2])
+    p = [confidence(one.answer.trace, one.answer.evidence_units, fitted) for one in asked]
     right = [one.right for one in asked]
     kept = [i for i, value in enumerate(p) if value >= 0.5]
     unsaid = [i for i, one in enumerate(asked) if not one.said]
@@ -214,7 +217,7 @@ def main() -> None:
     fitted, judged = ([one for one in asked if one.memory % 2 == side] for side in (0, 1))
     fit = platt([features(one.answer) for one in fitted], [one.right for one in fitted])
     slope, offset, of_gain = (round(number, 3) for number in fit)
-    say(what="fit", questions=len(fitted), confidence=[slope, offset], confidence_gain=of_gain)
+    say(what="fit", questions=len(fitted), slope=slope, offset=offset, per_nat=of_gain)
     report("judged", judged, fit)
     for kind in ("facts", "mini_squad", "notes"):
         report(kind, [one for one in judged if one.kind == kind], fit)

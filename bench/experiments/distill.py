@@ -1,6 +1,6 @@
 """Context distillation on MUSE records: recall from the weights, against reading and against guessing.
 
-    python bench/distill.py [--records 12] [--set learning_rate=0.03 epochs=8 ...]
+    python bench/experiments/distill.py [--records 12] [--set learning_rate=0.03 epochs=8 ...]
 
 For each record the old context is distilled into one adapter; its questions are then asked without
 any text. ROUGE-L recall with stemming, greedy, 48 new tokens; `in context` is the same model with

@@ -1,8 +1,8 @@
 """A trained hypernetwork against its targets: one JSON line per measurement.
 
-    python bench/hypernetwork.py [facts squad mini update damage long source speed] [--hypernetwork DIR]
-    python bench/hypernetwork.py squad --shard 0/4      # hours on two cores: a quarter each, rows add up by `questions`
-    python bench/hypernetwork.py facts --product-only   # after a change of router or settings: no other column moves
+    python bench/experiments/hypernetwork.py [facts squad mini update damage long source speed] [--hypernetwork DIR]
+    python bench/experiments/hypernetwork.py squad --shard 0/4      # a quarter; rows add up by `questions`
+    python bench/experiments/hypernetwork.py facts --product-only   # after a change of policy: no other moves
 
 ROUGE-L recall with stemming, greedy, 48 new tokens. `memory` is one adapter of the text alone, `product` what
 `memory.ask` says (routed, both streams), `in_context` the same model reading the same text in its prompt, with

@@ -1,11 +1,11 @@
 """What a memory of one sentence answers: 32 notes, most of them in the first person, and a question about each.
 
-    python bench/notes.py [--hypernetwork shipped] [--together] [--notes notes_more.jsonl]
+    python bench/experiments/notes.py [--hypernetwork shipped] [--together] [--notes notes_more.jsonl]
 
 A reply is right when it holds the answer as whole words. `together`: all 32 notes in one memory, an update each.
 `in_context_N`: the same model with the same notes in its prompt, asked in one of three plain ways. The notes had a say
-in `relevance` (bench/relevance.py) and in nothing else; 107 others (`notes_more.jsonl`, among them "I live in …" of
-many places) chose `insist_scale` and `insist_gain`. One JSON line per answer, then the shares of right ones.
+in `min_gain` (relevance.py) and in nothing else; 107 others (`notes_more.jsonl`, among them "I live in …" of many
+places) chose `retry_scale`. One JSON line per answer, then the shares of right ones.
 """
 
 import argparse
@@ -16,6 +16,7 @@ from pathlib import Path
 
 from common import PROMPTS
 
+from plume_memory.answering.options import settings_of
 from plume_memory.engine import Engine
 from plume_memory.memory import ParametricMemory
 from plume_memory.model.decode import Query
@@ -46,7 +47,7 @@ def read(engine: Engine, groups: Sequence[Sequence[Note]], prompt: str) -> list[
         text = "\n".join(note["note"] for note in group)
         for note in group:
             ids = engine.base.chat.prompt_ids(prompt.format(text=text, question=note["question"]))
-            settings = engine.decode_settings(max_new_tokens=TOKENS)
+            settings = settings_of(engine.policy, {"max_new_tokens": TOKENS})
             said += [decoded.text for decoded in engine.decoder.decode([Query(Row(tuple(ids)))], settings)]
     return said
 

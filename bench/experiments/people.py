@@ -1,11 +1,11 @@
 """Who is who: the same told of six people, and a question about each.
 
-    python bench/people.py [--hypernetwork shipped]
+    python bench/experiments/people.py [--hypernetwork shipped]
 
 Eight texts, prose and lists, one memory each; nothing but a first name tells the sentences of one apart. `first`: the
 likeliest sentence is about the right person; `right`: so is the answer, which holds the value as whole words. The texts
-are in no training data; of the settings they chose how alike two statements of two subjects are (`PARALLEL`). One JSON
-line per answer, then the shares.
+are in no training data; of what decides answers they chose how alike two statements of two subjects are
+(`OVERLAP`). One JSON line per answer, then the shares.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """Where in a text an answer stands, and whether it is recalled: exact answers by the place of the value.
 
-    python bench/places.py [--hypernetwork shipped] [--facts 1] [--texts 128]
+    python bench/experiments/places.py [--hypernetwork shipped] [--facts 1] [--texts 128]
 
 Unseen invented texts, teacher-forced: `exact` is the share of answers of which every token is the most likely one
 behind the words that lead to it, `first` the same of the first token alone, `rest` of the others given the right ones

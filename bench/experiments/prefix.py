@@ -1,8 +1,8 @@
 """Compiled evidence without a parameterizer: λ_max, τ and δ on MUSE records, after one update.
 
-    python bench/prefix.py [--records 8]
+    python bench/experiments/prefix.py [--records 8]
 
-Both contexts of a record are updates of one memory; its questions are asked with `evidence="kv"` and
+Both contexts of a record are updates of one memory; its questions are asked with `evidence="states"` and
 the bare model as the global stream. ROUGE-L recall with stemming, greedy, 48 new tokens. Records:
 $PLUME_DATA or ../shared/data.
 """
@@ -45,7 +45,7 @@ def main() -> None:
     records = [json.loads(line) for line in data.read_text(encoding="utf-8").splitlines()[: asked.records]]
     base = BaseModel.load("smollm2-135m")
     for lambda_max, tau, delta in SETTINGS:
-        engine = Engine(base, None, AnswerPolicy(evidence="kv", lambda_max=lambda_max, tau=tau, delta=delta))
+        engine = Engine(base, None, AnswerPolicy(evidence="states", lambda_max=lambda_max, tau=tau, delta=delta))
         scores = [pair for record in records for pair in ask(engine, record)]
         by_kind = {kind: [s for affected, s in scores if affected == kind] for kind in (True, False)}
         row = {"lambda_max": lambda_max, "tau": tau, "delta": delta, "questions": len(scores)}

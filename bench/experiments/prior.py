@@ -1,6 +1,6 @@
 """Facts against what the model already believes, and whether louder layers help (amplitude boosting, arXiv 2604.23750).
 
-    python bench/prior.py [--hypernetwork shipped] [--boosts 1 1.5 2] [--share 0.25]
+    python bench/experiments/prior.py [--hypernetwork shipped] [--boosts 1 1.5 2] [--share 0.25]
 
 Each fact below is one SmolLM2 may know, and a text that says otherwise. The prior is graded by the bare model: its
 mean log-probability of the known value behind the statement's first words, and whether it answers so when asked.

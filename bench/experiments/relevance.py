@@ -1,10 +1,10 @@
 """Which questions a memory bears on: the gain in likelihood by the evidence, and the threshold `relevance` on it.
 
-    python bench/relevance.py [--hypernetwork shipped] [--seed 0]
+    python bench/experiments/relevance.py [--hypernetwork shipped] [--seed 0]
 
 Memories of bundled records, chains after five updates, invented facts and two short notes are asked their own
-questions and general ones (none of them among those that bench/hypernetwork.py counts damage on), each plainly and in
-a polite frame. Gain is what `relevance` is compared with (answering/relevance.py), in nats, twice as much where half
+questions and general ones (none of them among those that hypernetwork.py counts damage on), each plainly and in
+a polite frame. Gain is what `min_gain` is compared with (answering/evidence.py), in nats, twice as much where half
 of it is enough: the question and its evidence name the same. One JSON line
 per kind of memory with the gain's quantiles, then one per threshold: the share of own questions that would lose memory,
 and of general ones that would keep it, plain and polite.
@@ -21,7 +21,8 @@ from common import NEWER
 
 from eval.caches import CountingCache
 from eval.datasets.muse import load
-from plume_memory.answering.relevance import share_needed
+from plume_memory.answering.answer import evidence_of
+from plume_memory.answering.evidence import share_needed
 from plume_memory.engine import Engine
 from plume_memory.records import Transition, best_gain, join_units
 from plume_memory.retrieval.lexical import UnitIndex
@@ -81,7 +82,7 @@ FRAMES = {"plain": "{}", "polite": "I hope you are well. I forgot something and 
 
 def gain(engine: Engine, index: UnitIndex, question: str, cache: CountingCache) -> float:
     """How much likelier the best unit of the evidence makes the question."""
-    evidence = engine.activate(index, question, cache)
+    evidence = evidence_of(engine, index, question, cache)
     found = best_gain(evidence)
     assert found is not None, "the shipped router reads the units"
     return found / share_needed(question, join_units([one.unit for one in evidence]))
@@ -94,7 +95,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     loaded = Engine.load("smollm2-135m", hypernetwork=given.hypernetwork)
-    engine = loaded.composed_with(loaded.policy.model_copy(update={"relevance": None}))
+    engine = loaded.composed_with(loaded.policy.model_copy(update={"min_gain": None}))
     chance = random.Random(f"bench:relevance:{given.seed}")
     gains: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     for kind, texts, own in memories(chance):
@@ -116,7 +117,7 @@ def main() -> None:
     for (_, asked, frame), values in gains.items():
         every[asked, frame] += values
     for threshold in (5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 12.0):
-        row = {"relevance": threshold}
+        row = {"min_gain": threshold}
         for (asked, frame), values in sorted(every.items()):
             kept = sum(value >= threshold for value in values) / len(values)
             share = 1 - kept if asked == "own" else kept
