@@ -6,7 +6,6 @@ It counts what had to be derived, so that a row can say what an update really co
 import hashlib
 import uuid
 from collections import OrderedDict
-from collections.abc import Callable
 from pathlib import Path
 
 from plume_memory.lora.atomic import write_file
@@ -28,23 +27,22 @@ class CountingCache:
         """No two caches hold the same; an engine's own small cache is kept apart by it."""
         return self._place
 
-    def fetch(self, key: str, kind: str, build: Callable[[], bytes]) -> bytes:
-        """Return the bytes under `key`, building and keeping them when they are not there."""
+    def get(self, key: str) -> bytes | None:
+        """Return the bytes under `key`; None when they are not there."""
         content = self._recent.get(key)
         if content is None and self._folder is not None and self._path(key).is_file():
             content = self._path(key).read_bytes()
-        if content is None:
-            content = build()
-            self.derived += 1
-            if self._folder is not None:
-                self._folder.mkdir(parents=True, exist_ok=True)
-                made = content
-                write_file(self._path(key), lambda path: _write(path, made))
-        self._recent[key] = content
-        self._recent.move_to_end(key)
-        while len(self._recent) > self._held:
-            self._recent.popitem(last=False)
+        if content is not None:
+            self._keep(key, content)
         return content
+
+    def put(self, key: str, kind: str, content: bytes) -> None:
+        """Keep bytes under `key`, and count them as derived."""
+        self.derived += 1
+        if self._folder is not None:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            write_file(self._path(key), lambda path: _write(path, content))
+        self._keep(key, content)
 
     def forget(self) -> None:
         """Let nothing derived so far be at hand; an engine's own small cache knows this one by its place."""
@@ -61,6 +59,12 @@ class CountingCache:
         self._recent.pop(key, None)
         if self._folder is not None:
             self._path(key).unlink(missing_ok=True)
+
+    def _keep(self, key: str, content: bytes) -> None:
+        self._recent[key] = content
+        self._recent.move_to_end(key)
+        while len(self._recent) > self._held:
+            self._recent.popitem(last=False)
 
     def _path(self, key: str) -> Path:
         assert self._folder is not None

@@ -35,7 +35,7 @@ def candidate_ranks(prepared: PreparedPlume, question: MuseQuestion) -> Ranks:
     """Rank the tokens of a question's canonical reference.
 
     Raises:
-        InvalidInput: the evidence stream is not an adapter on the same prompt (`evidence="kv"`).
+        InvalidInput: the evidence stream is not an adapter on the same prompt (`evidence="states"` or "both").
     """
     return ranks_of(prepared, question, prepared.method.engine.base.chat.encode(question.answers[0]))
 
@@ -43,10 +43,10 @@ def candidate_ranks(prepared: PreparedPlume, question: MuseQuestion) -> Ranks:
 def ranks_of(prepared: PreparedPlume, question: MuseQuestion, answer: list[int]) -> Ranks:
     """Rank given tokens as the answer of a question; see `candidate_ranks`."""
     engine = prepared.method.engine
-    query = prepared.query(question, prepared.route(question))
+    query = prepared.prepared(question).query
     rows = [query.global_row] if query.evidence_row is None else [query.global_row, query.evidence_row]
-    if any(row.prefix is not None for row in rows):
-        raise InvalidInput("Candidate ranks need both streams on one prompt; evidence='kv' gives them two.")
+    if any(row.states is not None for row in rows):
+        raise InvalidInput("Candidate ranks need both streams on one prompt; compiled states give them two.")
     logits = [forced_logits(engine.base, row, answer) for row in rows]
     settings = prepared.method.answerer.settings
     fused = fuse(logits[0], logits[-1], lambda_max=settings.lambda_max, tau=settings.tau)

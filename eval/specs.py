@@ -61,17 +61,16 @@ class MethodSpec(BaseModel):
 REPRODUCTION = AnswerPolicy(delta=0.4, unit_tokens=192)
 """PLUME's settings where nothing else is said: the paper's, but δ 0.4 for its 0.5.
 
-δ = 0.5 routes a third worse on chains of short updates (bench/routing_sweep.py); the sweep has its row. The paper
-leaves the unit size open.
+Why: docs/decisions (δ). The paper leaves the unit size open.
 """
 
 
 EPOCH = 2
 """Raised when code, not settings, changes what a method says: rows of before are then run again. 2: no loop is cut."""
 
-TUNED_EPOCH = 2
-"""The same for what only a network's own settings use: its routers, relevance, retelling, rivals. 2: relevance is the
-reranker's, a list that grows keeps its items, headings and labels are no answer."""
+TUNED_EPOCH = 3
+"""The same for what only a network's own policy uses: reading, supersession, relevance, retry. 3: one evidence, in both
+forms, without a contest of candidates; an answer that runs on ends."""
 
 
 class RunSettings(BaseModel):
@@ -143,11 +142,10 @@ def _network_digest(settings: RunSettings, *, tuned: bool) -> str:
     if config is None or not config.is_file():
         return ""
     described = json.loads(config.read_bytes())
-    for name in ("confidence", "confidence_gain"):
-        described.get("answers", {}).pop(name, None)
+    described.pop("calibration", None)
     if not tuned:
-        described.pop("answers", None)
-        described.pop("reranker_sha256", None)
+        for name in ("format", "policy", "reranker_sha256"):
+            described.pop(name, None)
     return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
 
 
@@ -161,7 +159,7 @@ def _relevant(method: MethodSpec, settings: RunSettings) -> dict[str, Any]:
         del chosen["hypernetwork"]
     else:
         chosen["network"] = _network_digest(settings, tuned=method.tuned)
-        chosen["start"] = None if method.tuned else REPRODUCTION.canonical()  # an option that came later parts no rows
+        chosen["start"] = None if method.tuned else REPRODUCTION.model_dump()
     if method.kind not in _DISTILLED:
         del chosen["distill_epochs"], chosen["distill_rate"], chosen["exam_rounds"]
     return chosen

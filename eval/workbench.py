@@ -24,6 +24,7 @@ from eval.metrics.phases import measured
 from eval.ranks import candidate_ranks
 from eval.rows import Answered, ItemRow
 from eval.specs import REPRODUCTION, Item, MethodSpec, RunSettings
+from plume_memory.answering.options import settings_of
 from plume_memory.distill.settings import DistillSettings
 from plume_memory.engine import Engine
 from plume_memory.errors import InvalidInput, PromptTooLong
@@ -169,9 +170,9 @@ class Workbench:
         return CDOracle(engine.base, answerer, self._distillation())
 
     def _decoding(self, engine: Engine) -> DecodeSettings:
-        """METHOD's: to the end of the sequence or the last token, repetitions and all."""
-        own = engine.decode_settings(max_new_tokens=self.settings.max_new_tokens)
-        return replace(own, stop_loops=False)
+        """METHOD's, to the end of the sequence or the last token, loops and all; where units are read, a user's."""
+        own = settings_of(engine.policy, {"max_new_tokens": self.settings.max_new_tokens})
+        return replace(own, stop_loops=engine.policy.retrieval == "reader")
 
     @cached_property
     def engine(self) -> Engine:

@@ -1,4 +1,4 @@
-"""What texts become for one frozen model: factors H(text) and compiled prefixes, each made once.
+"""What texts become for one frozen model: factors H(text) and compiled states, each made once.
 
 A derivation key names all that a value depends on (model, dtype, device, parameterizer, text), so what is found under
 it is never stale. What belongs to a single text lives in the caller's cache, beyond this process; what several texts
@@ -7,7 +7,7 @@ became together stays in this process only.
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from plume_memory.hypernet.parameterizer import Parameterizer
@@ -30,8 +30,11 @@ class Cache(Protocol):
     def place(self) -> str:
         """Two caches of one place hold the same."""
 
-    def fetch(self, key: str, kind: str, build: Callable[[], bytes]) -> bytes:
-        """Return the bytes under `key`, building and keeping them when they are not there."""
+    def get(self, key: str) -> bytes | None:
+        """Return the bytes under `key`; None when they are not there."""
+
+    def put(self, key: str, kind: str, content: bytes) -> None:
+        """Keep bytes under `key`."""
 
     def discard(self, key: str) -> None:
         """Delete the bytes under `key`, if there are any."""
@@ -41,11 +44,11 @@ class Cache(Protocol):
 
 
 class TextEncoder:
-    """Writes texts into factors or prefixes. Safe to share between threads.
+    """Encodes texts into factors or states. Safe to share between threads.
 
     Args:
         base: the frozen model.
-        parameterizer: text → factors; None for a model without one, which compiles prefixes only.
+        parameterizer: text → factors; None for a model without one, which compiles states only.
     """
 
     def __init__(self, base: BaseModel, parameterizer: Parameterizer | None) -> None:
@@ -56,11 +59,16 @@ class TextEncoder:
     def factors(self, text: str, cache: Cache) -> LoraFactors:
         """H(text) without the bias block, from the cache or the parameterizer."""
         key = self.factors_key(text)
-
-        def read() -> LoraFactors:
-            return self._factors_of(cache.fetch(key, "factors", lambda: self._factor_bytes(text)))
-
-        return self._recent.fetch(cache, key, read)
+        factors: LoraFactors | None = self._recent.get(cache, key)
+        if factors is None:
+            epoch = self._recent.epoch(cache)
+            content = cache.get(key)
+            if content is None:
+                content = self._factor_bytes(text)
+                cache.put(key, "factors", content)
+            factors = self._factors_of(content)
+            self._recent.put(cache, key, factors, epoch=epoch)
+        return factors
 
     def factors_together(self, units: Sequence[Unit], cache: Cache) -> LoraFactors:
         """H of units without the bias block: of one text that joins them, in temporal order (`join_units`).
@@ -79,18 +87,26 @@ class TextEncoder:
             return weighted_sum([(1 / len(ordered), self.factors(unit.text, cache)) for unit in ordered])
         text = join_units(units)
         key = _JOINED + self.factors_key(text)
-        return self._recent.fetch(cache, key, lambda: self._factors_of(self._factor_bytes(text)))
+        factors: LoraFactors | None = self._recent.get(cache, key)
+        if factors is None:
+            epoch = self._recent.epoch(cache)
+            factors = self._factors_of(self._factor_bytes(text))
+            self._recent.put(cache, key, factors, epoch=epoch)
+        return factors
 
-    def prefix(self, ids: list[int], cache: Cache, *, joined: bool) -> States:
+    def states(self, ids: list[int], cache: Cache, *, joined: bool) -> States:
         """Key/value states of token ids; of `joined` texts they stay in this process."""
-        key = self.prefix_key(ids)
-
-        def build() -> bytes:
-            return compile_states(self._base, ids).to_bytes()
-
-        if joined:
-            return self._recent.fetch(cache, _JOINED + key, lambda: States.from_bytes(build()))
-        return self._recent.fetch(cache, key, lambda: States.from_bytes(cache.fetch(key, "a prefix", build)))
+        key = self.states_key(ids)
+        kept_as = _JOINED + key if joined else key
+        states: States | None = self._recent.get(cache, kept_as)
+        if states is None:
+            epoch = self._recent.epoch(cache)
+            content = None if joined else cache.get(key)
+            states = compile_states(self._base, ids) if content is None else States.from_bytes(content)
+            if content is None and not joined:
+                cache.put(key, "states", states.to_bytes())
+            self._recent.put(cache, kept_as, states, epoch=epoch)
+        return states
 
     def discard(self, keys: Sequence[str], cache: Cache) -> None:
         """Delete what is kept under keys, in the cache and this process, and all that joined texts became.
@@ -110,14 +126,13 @@ class TextEncoder:
         """Derivation key of H(text)."""
         own = self._parameterizer.fingerprint if self._parameterizer else "none"
         # Gradient steps and hypernetwork passes round differently per dtype and kind of device.
-        return self.key("factors-1", str(self._base.dtype), self._base.device.type, own, text)
+        return self._key("factors-1", str(self._base.dtype), self._base.device.type, own, text)
 
-    def prefix_key(self, ids: list[int]) -> str:
-        """Derivation key of a compiled prefix."""
-        return self.key("kv-1", str(self._base.dtype), self._base.device.type, ids)
+    def states_key(self, ids: list[int]) -> str:
+        """Derivation key of compiled states."""
+        return self._key("kv-1", str(self._base.dtype), self._base.device.type, ids)
 
-    def key(self, kind: str, *parts: object) -> str:
-        """Derivation key of what the model makes of `parts`, sha256 in hex."""
+    def _key(self, kind: str, *parts: object) -> str:
         return hashlib.sha256(json.dumps([kind, self._base.fingerprint, *parts]).encode()).hexdigest()
 
     def _factor_bytes(self, text: str) -> bytes:
@@ -128,5 +143,5 @@ class TextEncoder:
         return from_bytes(content, A=self._required().shared_a)
 
     def _required(self) -> Parameterizer:
-        assert self._parameterizer is not None, "the engine refuses evidence='lora' without a parameterizer"
+        assert self._parameterizer is not None, "the engine refuses an adapter as evidence without a parameterizer"
         return self._parameterizer

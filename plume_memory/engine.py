@@ -1,8 +1,7 @@
-"""The engine: one frozen model and its parameterizer, shared by any number of memories.
+"""The engine: one frozen model, its parameterizer and its reader, shared by any number of memories.
 
-It turns a history into the global adapter, a unit into the evidence stream, and both with a
-question into a decode. It keeps no state of any memory but what it lately made of texts, factors and what was
-read of units, bounded and by place; it knows nothing of databases.
+It turns a history into the global adapter, units into the evidence of a row, and both with a question into a query. It
+keeps no state of any memory but what it lately made of texts, bounded and by place; it knows nothing of databases.
 
     ΔW_g = α ΔW_full + β (ΔW_full − ΔW_old)          (METHOD: global update representation)
 """
@@ -10,13 +9,10 @@ read of units, bounded and by place; it knows nothing of databases.
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import cached_property, partial
-from operator import attrgetter
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
-from plume_memory.answering.evidence import Activation
-from plume_memory.answering.grounding import last_telling, log_score, takes_from
 from plume_memory.distill import DistillationParameterizer
 from plume_memory.encoding import Cache, TextEncoder
 from plume_memory.errors import InvalidInput
@@ -26,47 +22,39 @@ from plume_memory.hypernet.shipped import chosen_network
 from plume_memory.lora.algebra import KeyedChunk, compose_chunks, scaled, weighted_sum
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.lora.files import to_bytes
-from plume_memory.lru import LRUCache
-from plume_memory.model.adapters import shared_rows
 from plume_memory.model.base import BaseModel
-from plume_memory.model.decode import DecodeSettings, FusedDecoder, Query
-from plume_memory.model.grammar import Grammar
+from plume_memory.model.decode import FusedDecoder, Query
 from plume_memory.model.prompt import Framed
-from plume_memory.model.rivals import Contest, Insistence, Telling
 from plume_memory.model.states import States
 from plume_memory.model.streams import Row
-from plume_memory.policy import AnswerPolicy
-from plume_memory.records import History, ScoredUnit, Unit, best_gain, join_units
-from plume_memory.retrieval.lexical import UnitIndex
-from plume_memory.retrieval.reader import ReadText, Rows, question_log_probs
-from plume_memory.retrieval.supersede import BARE, TRAINED
-from plume_memory.segmentation.windows import Segmenter
+from plume_memory.policy import AnswerPolicy, Calibration
+from plume_memory.records import History, Unit, join_units
+from plume_memory.retrieval.reader import Reader
+from plume_memory.segmentation.tokens import counter_of
+from plume_memory.segmentation.windows import Segmenter, WindowRule
 
 Progress = Callable[[str, int, int], None]
 """Called with (what is being done, steps done, steps in all)."""
 
-READ_BYTES = 256 * 2**20
-"""What the model keeps of the units it has read for questions: some 300 sentences of SmolLM2-135M, 50 of Qwen3-4B."""
+DISTILLED_POLICY = AnswerPolicy(alpha=0.5, beta=0.5, lambda_max=10.0, tau=0.05, delta=0.4, unit_tokens=192)
+"""For a model without a hypernetwork, whose units are adapters trained alone at full strength (docs/decisions)."""
 
-DISTILLED_SETTINGS = AnswerPolicy(alpha=0.5, beta=0.5, lambda_max=10.0, tau=0.05, delta=0.4, unit_tokens=192)
-"""Defaults for a model without a hypernetwork, where every unit is an adapter trained alone at full strength.
+STATES_POLICY = AnswerPolicy(evidence="states", lambda_max=10.0, tau=0.05, delta=0.4)
+"""For a model without any parameterizer: p_g has no memory, so the evidence stream must lead (docs/decisions)."""
 
-Measured on SmolLM2-135M (bench/compose.py, 6 records, 36 questions; recall fused): the paper's α = 1,
-β = 0.75, λ_max = 1, τ = 0.3 overshoot, 0.39; 0.5/0.5 gives 0.45, and 0.57 with λ_max = 10, τ = 0.05, where the
-evidence, trained on its unit alone, leads. δ = 0.4 routes a third better than 0.5 on chains of short
-updates and nearly as well on full rewrites (bench/routing_sweep.py).
-"""
 
-PREFIX_SETTINGS = AnswerPolicy(evidence="kv", lambda_max=10.0, tau=0.05, delta=0.4)
-"""Defaults for a model without any parameterizer: p_g has no memory, so the evidence stream must lead.
+@dataclass(frozen=True, slots=True, eq=False)
+class Evidence:
+    """What the evidence row carries of some units: an adapter, states, or both."""
 
-Measured on SmolLM2-135M (bench/prefix.py, 8 records, 48 questions; recall): λ_max = 1, τ = 0.3 gives 0.18,
-5 and 0.3 0.24, 10 and 0.05 0.35, and 0.37 with δ = 0.4.
-"""
+    factors: LoraFactors | None
+    """H of them with the bias block."""
+    states: States | None
+    """Behind the head of the conversation."""
 
 
 class Engine:
-    """A base model, a parameterizer and the method's settings.
+    """A base model, a parameterizer, a reader, and the policy of its answers.
 
     Safe to share between threads: one forward pass runs at a time, and a decode holds its factors
     by value, so an update meanwhile changes nothing for it.
@@ -76,45 +64,46 @@ class Engine:
         self,
         base: BaseModel,
         parameterizer: Parameterizer | None,
-        settings: AnswerPolicy | None = None,
+        policy: AnswerPolicy | None = None,
         *,
         reranker: LoraFactors | None = None,
+        calibration: Calibration | None = None,
     ) -> None:
         """Put an engine together.
 
         Args:
             base: the frozen model.
-            parameterizer: text → factors; None for a model without one (`evidence="kv"` only).
-            settings: the method's settings; by default the paper's, `DISTILLED_SETTINGS` for a
-                parameterizer that writes one adapter per unit, `PREFIX_SETTINGS` without one.
-            reranker: attached while the model reads units for a question, by the routers that have it read; the
-                bare model reads without.
+            parameterizer: text → factors; None for a model without one (`evidence="states"` only).
+            policy: of its answers; by default the paper's, `DISTILLED_POLICY` for a parameterizer that writes one
+                adapter per unit, `STATES_POLICY` without one.
+            reranker: attached while the model reads units for a question, with `retrieval="reader"`; the bare model
+                reads without.
+            calibration: of `Answer.confidence`, fitted for the parameterizer; by default none.
 
         Raises:
-            InvalidInput: `evidence="lora"` without a parameterizer.
+            InvalidInput: an adapter as evidence without a parameterizer, or a value of the policy that does nothing.
         """
         distilled = isinstance(parameterizer, DistillationParameterizer)
-        own_default = DISTILLED_SETTINGS if distilled else AnswerPolicy()
-        self.policy = settings or (PREFIX_SETTINGS if parameterizer is None else own_default)
-        if parameterizer is None and self.policy.evidence == "lora":
+        own_default = DISTILLED_POLICY if distilled else AnswerPolicy()
+        self.policy = (policy or (STATES_POLICY if parameterizer is None else own_default)).checked()
+        if parameterizer is None and self.policy.evidence != "states":
             raise InvalidInput(
-                "evidence='lora' needs a parameterizer, and this engine has none; use evidence='kv' or load "
-                "a hypernetwork."
+                f"evidence={self.policy.evidence!r} needs a parameterizer, and this engine has none; use "
+                "evidence='states' or load a hypernetwork."
             )
         self.base = base
         self.parameterizer = parameterizer
+        self.calibration = calibration or Calibration()
         self.decoder = FusedDecoder(base)
-        self._reranker = reranker
-        shared = None if reranker is None else shared_rows(reranker, device=base.device, dtype=base.dtype)
-        self._ranking_log_probs = partial(question_log_probs, base, adapter=shared)
-        self._activation = Activation(
-            self.policy,
-            read=self._ranking_log_probs,
-            rules=BARE if reranker is None else TRAINED,
-        )
-        self.segmenter = Segmenter(base, parameterizer, self.policy)
+        self.reader = Reader(base, reranker)
         self.encoder = TextEncoder(base, parameterizer)
-        self._read = LRUCache(READ_BYTES, size=attrgetter("nbytes"))
+        self.segmenter = Segmenter(
+            counter_of(base.tokenizer, base.name),
+            unit_tokens=self.policy.unit_tokens,
+            single_sentences=self.policy.retrieval == "reader",
+            windows=_window_rule(parameterizer, self.policy),
+        )
+        self._reranker = reranker
 
     @classmethod
     def load(
@@ -122,7 +111,7 @@ class Engine:
         model: str = "smollm2-135m",
         *,
         hypernetwork: str = "auto",
-        settings: AnswerPolicy | None = None,
+        policy: AnswerPolicy | None = None,
         device: str | None = None,
         dtype: str | None = None,
         cache: Path | None = None,
@@ -136,8 +125,8 @@ class Engine:
                 context distillation; "none" for evidence states only; "shipped" for the network this
                 package carries for the model; "auto" for the published one where there is one, else the
                 carried one, else distillation.
-            settings: the method's settings. What is set in them overrides what the hypernetwork was measured with
-                (`Engine.settings` shows the result); `AnswerPolicy.paper()` sets everything.
+            policy: of the answers. What is set in it overrides what the hypernetwork was measured with
+                (`Engine.policy` shows the result); `AnswerPolicy.paper()` sets everything.
             device: "cpu", "cuda", …; CUDA where there is one.
             dtype: "bfloat16", "float32" or "float16"; bfloat16 where it is native.
             cache: folder of prepared models.
@@ -151,22 +140,22 @@ class Engine:
         network = chosen_network(model, hypernetwork)
         base = BaseModel.load(model, device=device, dtype=dtype, cache=cache)
         if hypernetwork == "none":
-            return cls(base, None, settings.over(PREFIX_SETTINGS) if settings else None)
+            return cls(base, None, policy.over(STATES_POLICY) if policy else None)
         if network is None:
-            distilled = settings.over(DISTILLED_SETTINGS) if settings else None
+            distilled = policy.over(DISTILLED_POLICY) if policy else None
             return cls(base, DistillationParameterizer(base, progress=progress), distilled)
-        loaded = load_hypernetwork(base, network, settings, cache=cache)
-        return cls(base, loaded.parameterizer, loaded.settings, reranker=loaded.reranker)
+        loaded = load_hypernetwork(base, network, policy, cache=cache)
+        return cls(base, loaded.parameterizer, loaded.policy, reranker=loaded.reranker, calibration=loaded.calibration)
 
-    def composed_with(self, settings: AnswerPolicy) -> "Engine":
-        """Return an engine of the same model, parameterizer and reranker with other settings."""
-        return Engine(self.base, self.parameterizer, settings, reranker=self._reranker)
+    def composed_with(self, policy: AnswerPolicy) -> "Engine":
+        """Return an engine of the same model, parameterizer and reranker with another policy."""
+        return Engine(self.base, self.parameterizer, policy, reranker=self._reranker, calibration=self.calibration)
 
     @cached_property
     def fingerprint(self) -> str:
-        """sha256 over model, parameterizer, settings and reranker: with a log prefix it determines every answer."""
+        """sha256 over model, parameterizer, policy and reranker: with a log prefix it determines every answer."""
         own = self.parameterizer.fingerprint if self.parameterizer else "none"
-        parts = [self.base.fingerprint, str(self.base.dtype), own, self.policy.canonical()]
+        parts = [self.base.fingerprint, str(self.base.dtype), own, self.policy.model_dump()]
         if self._reranker is not None:
             parts.append(hashlib.sha256(to_bytes(self._reranker)).hexdigest())
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
@@ -193,37 +182,63 @@ class Engine:
         composed = compose_chunks(full, old, alpha=share * alpha, beta=share * self.policy.beta)
         return composed if bias is None else weighted_sum([(1.0, composed), (alpha, bias)])
 
-    def evidence(
-        self, units: Unit | Sequence[Unit], framed: Framed, cache: Cache, *, scale: float | None = None
-    ) -> LoraFactors | States:
-        """The evidence stream's adapter, H(m*) with the bias block, or its compiled prefix.
+    # --- units and a question → rows ------------------------------------------------------------
 
-        Several units are written together (`TextEncoder.factors_together`). What they became stays in this process, and so
-        does what a single sentence became: it is sooner written again than read, and would fill the artifacts with as
-        many adapters as sentences.
+    def evidence(self, units: Sequence[Unit], framed: Framed, cache: Cache, *, scale: float = 1.0) -> Evidence:
+        """What the evidence row carries: H(units) with the bias block, their compiled states, or both.
+
+        Several units are encoded together (`TextEncoder.factors_together`). What they became stays in this process, and
+        so does what a single sentence became: it is sooner encoded again than read, and would fill the artifacts with
+        as many adapters as sentences.
 
         Args:
             units: one, or several in any order.
-            framed: the conversation, for a prefix.
-            cache: where a single unit's factors or prefix are kept.
-            scale: weight of the factors; None: that of the settings, `alone_scale` of one unit and 1 of several.
+            framed: the conversation, for the states.
+            cache: where what a single unit became is kept.
+            scale: weight of the factors.
 
         Raises:
             InvalidInput: no units.
         """
-        chosen = (units,) if isinstance(units, Unit) else tuple(units)
-        if not chosen:
+        if not units:
             raise InvalidInput("Evidence is made of at least one unit; got none.")
-        kept = len(chosen) == 1 and self.policy.router != "sentences"
-        if self.policy.evidence == "kv":
-            return self.encoder.prefix(framed.evidence_ids(join_units(chosen)), cache, joined=not kept)
-        factors = self.encoder.factors(chosen[0].text, cache) if kept else self.encoder.factors_together(chosen, cache)
-        if scale is None:
-            scale = self.policy.alone_scale if len(chosen) == 1 else 1.0
-        if scale != 1:
-            factors = scaled(factors, scale)
-        bias = self.parameterizer.bias if self.parameterizer else None
-        return factors if bias is None else weighted_sum([(1.0, factors), (1.0, bias)])
+        policy = self.policy
+        kept = len(units) == 1 and policy.retrieval == "lexical"
+        factors = states = None
+        if policy.evidence != "states":
+            plain = self.encoder.factors(units[0].text, cache) if kept else self.encoder.factors_together(units, cache)
+            bias = self.parameterizer.bias if self.parameterizer else None
+            factors = plain if scale == 1 else scaled(plain, scale)
+            factors = factors if bias is None else weighted_sum([(1.0, factors), (1.0, bias)])
+        if policy.evidence != "adapter":
+            states = self.encoder.states(framed.evidence_ids(join_units(units)), cache, joined=not kept)
+        return Evidence(factors, states)
+
+    def query(
+        self,
+        framed: Framed,
+        global_adapter: LoraFactors | None,
+        evidence: Evidence | None,
+        *,
+        words: frozenset[str] | None = None,
+    ) -> Query:
+        """Two rows for one question: the prompt holds the conversation only, memory is in the rows.
+
+        Beside an adapter, states are left out where the conversation is so long that they would leave no room for an
+        answer of `AnswerPolicy.max_new_tokens` in the model's context window.
+        """
+        prompt = tuple(framed.prompt_ids())
+        first = Row(prompt, global_adapter)
+        if evidence is None:
+            return Query(first)
+        if evidence.states is not None:
+            second = Row(tuple(framed.continuation_ids()), evidence.factors, evidence.states)
+            room = self.base.context_window - second.tokens
+            if evidence.factors is None or room >= self.policy.max_new_tokens:
+                return Query(first, second, words)
+        return Query(first, Row(prompt, evidence.factors), words)
+
+    # --- upkeep ---------------------------------------------------------------------------------
 
     def discard(self, history: History, cache: Cache) -> int:
         """Delete what was derived for a history, from the cache and this process; returns the number of texts.
@@ -235,9 +250,9 @@ class Engine:
         windows = [*self.segmenter.windows(history.transitions), *self.segmenter.windows(history.predecessor)]
         texts = list(dict.fromkeys([*windows, *units]))
         plain = self.base.chat.framed([{"role": "user", "content": "?"}])
-        prefixes = [self.encoder.prefix_key(plain.evidence_ids(text)) for text in texts]
-        self.encoder.discard([*map(self.encoder.factors_key, texts), *prefixes], cache)
-        self._read.discard_all(cache.place, "")
+        states = [self.encoder.states_key(plain.evidence_ids(text)) for text in texts]
+        self.encoder.discard([*map(self.encoder.factors_key, texts), *states], cache)
+        self.reader.discard(cache.place)
         return len(texts)
 
     def release(self, place: str) -> None:
@@ -246,128 +261,15 @@ class Engine:
         What is being derived meanwhile is given to who asked for it, and not kept.
         """
         self.encoder.release(place)
-        self._read.release(place)
+        self.reader.release(place)
         self.segmenter.forget_counted()
 
-    # --- question → units → decode --------------------------------------------------------------
 
-    def rank(self, index: UnitIndex, question: str, cache: Cache | None = None, *, k: int) -> list[ScoredUnit]:
-        """Return up to `k` units in the order of activation; see `Activation.rank` and, for `cache`, `activate`."""
-        return self._activation_of(cache).rank(index, question, k=k)
-
-    def activate(self, index: UnitIndex, question: str, cache: Cache | None = None) -> list[ScoredUnit]:
-        """Return the evidence of a question, none where memory does not bear on it; see `Activation.activate`.
-
-        Args:
-            index: the units of a history.
-            question: what is asked.
-            cache: whose history it is: what was read for one of its questions is not read again for the next, as
-                long as it is among the last `READ_BYTES`. None: nothing is kept.
-        """
-        return self._activation_of(cache).activate(index, question)
-
-    def _activation_of(self, cache: Cache | None) -> Activation:
-        if cache is None:
-            return self._activation
-
-        def keep(texts: Rows, read: Callable[[Rows], Sequence[ReadText]]) -> Sequence[ReadText]:
-            keys = [self.encoder.key("read", list(ids)) for ids in texts]
-            return self._read.fetch_all(cache, keys, lambda places: read([texts[at] for at in places]))
-
-        return replace(self._activation, read=partial(self._ranking_log_probs, keep=keep))
-
-    def query(self, framed: Framed, global_adapter: LoraFactors | None, evidence: LoraFactors | States | None) -> Query:
-        """Two rows for one question: the prompt holds the conversation only, memory is in the rows."""
-        prompt = tuple(framed.prompt_ids())
-        first = Row(prompt, global_adapter)
-        if evidence is None:
-            return Query(first)
-        if isinstance(evidence, States):
-            return Query(first, Row(tuple(framed.continuation_ids()), prefix=evidence))
-        return Query(first, Row(prompt, evidence))
-
-    def sides(self, routed: Sequence[ScoredUnit]) -> list[list[ScoredUnit]]:
-        """Return the evidences that may answer a question, the favourite first; see `Activation.sides`."""
-        return self._activation.sides(routed)
-
-    def contest(
-        self,
-        asked: str,
-        framed: Framed,
-        global_adapter: LoraFactors | None,
-        sides: Sequence[Sequence[ScoredUnit]],
-        cache: Cache,
-    ) -> Contest:
-        """What answers one question: a rival for each of its `sides`.
-
-        Args:
-            asked: the question in it.
-            framed: the conversation.
-            global_adapter: ΔW_g; takes no part in a side without units.
-            sides: what each rival takes its evidence from.
-            cache: see `evidence`.
-        """
-
-        def rival(side: Sequence[ScoredUnit], scale: float | None) -> Query:
-            if not side:
-                return self.query(framed, None, None)
-            evidence = self.evidence([one.unit for one in side], framed, cache, scale=scale)
-            return self.query(framed, global_adapter, evidence)
-
-        return self.contest_between(rival, asked, sides)
-
-    def contest_between(
-        self,
-        rival: Callable[[Sequence[ScoredUnit], float | None], Query],
-        asked: str,
-        sides: Sequence[Sequence[ScoredUnit]],
-    ) -> Contest:
-        """Set rivals, one for each side, against each other by the settings.
-
-        Args:
-            rival: (units, scale) -> the question answered from these units; for `scale` see `evidence`.
-            asked: the question in it.
-            sides: what each rival takes its evidence from.
-        """
-        chosen = self.policy
-        counts = chosen.recency_margin is not None or chosen.told_weight > 0
-
-        def told(at: int, answer: str) -> Telling | None:
-            found = last_telling(answer, asked, sides[at])
-            return None if found is None else Telling(found.unit.version, found.score)
-
-        def takes(at: int, answer: str) -> bool:
-            gain = best_gain(sides[at])
-            bears = gain is None or gain >= chosen.insist_gain
-            return not bears or takes_from(answer, asked, sides[at])
-
-        insists = chosen.insist_scale is not None and chosen.evidence == "lora"
-        return Contest(
-            tuple(rival(side, None) for side in sides),
-            chosen.alone_margin or 0.0,
-            told if counts else None,
-            recency_margin=chosen.recency_margin,
-            told_weight=chosen.told_weight,
-            head_starts=tuple(chosen.score_weight * log_score(side) for side in sides),
-            insistence=Insistence(takes, lambda at: rival(sides[at], chosen.insist_scale)) if insists else None,
-        )
-
-    def decode_settings(
-        self,
-        *,
-        max_new_tokens: int | None = None,
-        min_new_tokens: int = 0,
-        stop: Sequence[str] = (),
-        top_candidates: int = 0,
-        grammar: Grammar | None = None,
-    ) -> DecodeSettings:
-        """The engine's settings for one decode."""
-        return DecodeSettings(
-            max_new_tokens=self.policy.max_new_tokens if max_new_tokens is None else max_new_tokens,
-            lambda_max=self.policy.lambda_max,
-            tau=self.policy.tau,
-            stop=tuple(stop),
-            top_candidates=top_candidates,
-            min_new_tokens=min_new_tokens,
-            grammar=grammar,
-        )
+def _window_rule(parameterizer: Parameterizer | None, policy: AnswerPolicy) -> WindowRule:
+    if parameterizer is None:
+        return WindowRule("none")
+    if parameterizer.additive:
+        return WindowRule("units") if parameterizer.shared_a is None else WindowRule("pieces", parameterizer.max_tokens)
+    if policy.chunking == "near_equal":
+        return WindowRule("whole")
+    return WindowRule("packed", parameterizer.max_tokens)

@@ -5,17 +5,15 @@ Per place: a memory elsewhere must keep its own artifact, or its next process de
 
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
-
-Made = TypeVar("Made")
+from collections.abc import Callable
+from typing import Any, Protocol
 
 KEPT = 64
 """Things kept where nothing else is said."""
 
 
 class Owned(Protocol):
-    """Whose texts are derived from; `writing.Cache` is one."""
+    """Whose texts are derived from; `encoding.Cache` is one."""
 
     @property
     def place(self) -> str:
@@ -32,8 +30,11 @@ def _one(_: Any) -> int:
 class LRUCache:
     """The last things that were made, by place and key. Safe to share between threads.
 
+    A caller asks `epoch` before it makes a thing and hands it to `put`: what was made while its place was released
+    is not kept, as its text may be one that was erased meanwhile. Two threads that lack the same thing both make it.
+
     Args:
-        room: how much is kept, in what `size` counts; the last thing made is kept though it be larger.
+        room: how much is kept, in what `size` counts; the last thing put is kept though it be larger.
         size: of one thing; each counts 1 by default.
     """
 
@@ -41,72 +42,33 @@ class LRUCache:
         self._room = room
         self._size = size
         self._taken = 0
-        self._made: OrderedDict[str, Any] = OrderedDict()
-        self._making: dict[str, threading.Lock] = {}
+        self._kept: OrderedDict[str, Any] = OrderedDict()
         self._releases: Counter[str] = Counter()
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
-        return len(self._made)
+        return len(self._kept)
 
-    def fetch(self, owner: Owned, key: str, make: Callable[[], Made]) -> Made:
-        """Return what is kept under a key, or make it; of several threads one makes it and the others wait.
-
-        What is made while its place is released, or for an owner that is no longer current, is returned and not
-        kept. An error of `make` is the caller's, and nothing is kept.
-        """
+    def get(self, owner: Owned, key: str) -> Any | None:
+        """Return what is kept under a key; None where nothing is."""
         name = f"{owner.place}#{key}"
         with self._lock:
-            if name in self._made:
-                self._made.move_to_end(name)
-                known: Made = self._made[name]
-                return known
-            making = self._making.setdefault(name, threading.Lock())
-            releases = self._releases[owner.place]
-        with making:
-            with self._lock:
-                if name in self._made:
-                    known = self._made[name]
-                    return known
-            try:
-                made = make()
-            finally:
-                with self._lock:
-                    self._making.pop(name, None)
-            current = owner.is_current()
-            with self._lock:
-                # else its text may be one that was erased, before or meanwhile
-                if current and releases == self._releases[owner.place]:
-                    self._put(name, made)
-            return made
+            if name in self._kept:
+                self._kept.move_to_end(name)
+            return self._kept.get(name)
 
-    def fetch_all(self, owner: Owned, keys: Sequence[str], make: Callable[[list[int]], Sequence[Made]]) -> list[Made]:
-        """Return what is kept under each of some keys, and have the rest made together; else as `fetch`.
-
-        Threads do not wait for one another: what two of them lack both make.
-
-        Args:
-            owner: whose they are.
-            keys: any number; of equal ones the first is made.
-            make: given the places in `keys` of what is not kept, at least one.
-        """
-        names = [f"{owner.place}#{key}" for key in keys]
+    def epoch(self, owner: Owned) -> int:
+        """Return how often a place has been released: to be asked before a thing is made."""
         with self._lock:
-            found: dict[str, Made] = {name: self._made[name] for name in names if name in self._made}
-            for name in found:
-                self._made.move_to_end(name)
-            releases = self._releases[owner.place]
-        missing = {name: at for at, name in reversed(list(enumerate(names))) if name not in found}
-        if missing:
-            places = sorted(missing.values())
-            made = dict(zip([names[at] for at in places], make(places), strict=True))
-            found |= made
-            current = owner.is_current()
-            with self._lock:
-                if current and releases == self._releases[owner.place]:
-                    for name, one in made.items():
-                        self._put(name, one)
-        return [found[name] for name in names]
+            return self._releases[owner.place]
+
+    def put(self, owner: Owned, key: str, made: Any, *, epoch: int) -> None:
+        """Keep a thing, unless its place was released since `epoch`, or its owner is no longer current."""
+        if not owner.is_current():
+            return
+        with self._lock:
+            if epoch == self._releases[owner.place]:
+                self._put(f"{owner.place}#{key}", made)
 
     def discard(self, place: str, key: str) -> None:
         """Forget one thing, if it is kept."""
@@ -125,16 +87,16 @@ class LRUCache:
             self._drop(f"{place}#")
 
     def _drop(self, opening: str) -> None:
-        for name in [name for name in self._made if name.startswith(opening)]:
+        for name in [name for name in self._kept if name.startswith(opening)]:
             self._take(name)
 
     def _put(self, name: str, made: Any) -> None:
         self._take(name)
-        self._made[name] = made
+        self._kept[name] = made
         self._taken += self._size(made)
-        while self._taken > self._room and len(self._made) > 1:
-            self._take(next(iter(self._made)))
+        while self._taken > self._room and len(self._kept) > 1:
+            self._take(next(iter(self._kept)))
 
     def _take(self, name: str) -> None:
-        if name in self._made:
-            self._taken -= self._size(self._made.pop(name))
+        if name in self._kept:
+            self._taken -= self._size(self._kept.pop(name))

@@ -33,20 +33,18 @@ from plume_memory.store.archive import write_archive
 from plume_memory.store.artifacts import ArtifactStore
 from plume_memory.store.chain import NO_PARENT
 from plume_memory.store.database import Database
-from plume_memory.store.derivations import Derivations
 from plume_memory.store.erasure import Erasures
 from plume_memory.store.log import Log
 from plume_memory.store.paths import default_artifacts, is_missing_file
-from plume_memory.store.sources import Sources
 
 if TYPE_CHECKING:  # torch is imported when a model is first needed, not when a log is read
     from langchain_plume import ChatPlume
 
-    from plume_memory.answering.pinned import AnswerChunk, AskOptions, DecodeOptions, Snapshot
+    from plume_memory.answering.options import AskOptions, DecodeOptions
+    from plume_memory.answering.pinned import AnswerChunk, Snapshot
     from plume_memory.answering.snapshots import Snapshots
     from plume_memory.engine import Engine, Progress
     from plume_memory.model.prompt import Message
-    from plume_memory.store.derived import DerivedCache
 
 DEFAULT_URL = "sqlite:///plume.db"
 DEFAULT_MODEL = "smollm2-135m"
@@ -86,7 +84,7 @@ class ParametricMemory:
         model: str = DEFAULT_MODEL,
         hypernetwork: str = "auto",
         engine: "Engine | None" = None,
-        settings: AnswerPolicy | None = None,
+        policy: AnswerPolicy | None = None,
         artifacts: str | None = None,
         create: bool = True,
         progress: "Progress | None" = None,
@@ -101,7 +99,7 @@ class ParametricMemory:
             model: see `Engine.load`; not used when an engine is given.
             hypernetwork: see `Engine.load`; not used when an engine is given.
             engine: an engine shared by many memories.
-            settings: what is set in them overrides the hypernetwork's own; not together with `engine`.
+            policy: what is set in it overrides the hypernetwork's own; not together with `engine`.
             artifacts: folder or fsspec URL for derived bytes; beside the database when not given.
             create: whether a missing memory is made.
             progress: called during long work.
@@ -111,10 +109,10 @@ class ParametricMemory:
             SchemaError: the database belongs to another release.
             StoreUnavailable: the database cannot be opened.
             ModelNotFound: the model is no name, folder or id.
-            InvalidInput: a bad name, URL or hypernetwork, or `settings` together with `engine`.
+            InvalidInput: a bad name, URL or hypernetwork, or `policy` together with `engine`.
         """
-        if engine is not None and settings is not None:
-            raise InvalidInput("Pass the settings to the engine: Engine.load(settings=...); an engine has its own.")
+        if engine is not None and policy is not None:
+            raise InvalidInput("Pass the policy to the engine: Engine.load(policy=...); an engine has its own.")
         if engine is None:  # before anything is made or written for a model that cannot be had
             chosen_network(model, hypernetwork)
         if not create and is_missing_file(url):
@@ -133,7 +131,7 @@ class ParametricMemory:
         def load() -> "Engine":
             from plume_memory.engine import Engine  # noqa: PLC0415 — torch: seconds, and only when asked
 
-            return Engine.load(model, hypernetwork=hypernetwork, settings=settings, progress=progress)
+            return Engine.load(model, hypernetwork=hypernetwork, policy=policy, progress=progress)
 
         store = ArtifactStore(artifacts or default_artifacts(url))
         return cls(name, database=database, artifacts=store, engine=engine or load, owns_database=True)
@@ -491,7 +489,9 @@ class ParametricMemory:
 
         with self._lock:
             if self._snapshots is None:
-                self._snapshots = Snapshots(self._log, self.name, engine=lambda: self.engine, cache=self._cache)
+                self._snapshots = Snapshots(
+                    self._log, self.name, engine=self.engine, database=self._database, artifacts=self._artifacts
+                )
             return self._snapshots
 
     def _let_go(self) -> None:
@@ -502,9 +502,3 @@ class ParametricMemory:
             pinned.clear()
         if engine is not None:
             engine.release(self._artifacts.root_url)
-
-    def _cache(self, last_erasure: int) -> "DerivedCache":
-        from plume_memory.store.derived import DerivedCache  # noqa: PLC0415 — beside the snapshot that uses it
-
-        sources = Sources(self._database, self.name, last_erasure=last_erasure)
-        return DerivedCache(Derivations(self._database), self._artifacts, sources)

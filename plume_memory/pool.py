@@ -40,7 +40,7 @@ class MemoryPool:
         model: str = DEFAULT_MODEL,
         hypernetwork: str = "auto",
         engine: "Engine | None" = None,
-        settings: AnswerPolicy | None = None,
+        policy: AnswerPolicy | None = None,
         artifacts: str | None = None,
         keep: int = KEPT_OPEN,
         progress: "Progress | None" = None,
@@ -52,23 +52,23 @@ class MemoryPool:
             model: see `Engine.load`; not used when an engine is given.
             hypernetwork: see `Engine.load`; not used when an engine is given.
             engine: one that exists already.
-            settings: what is set in them overrides the hypernetwork's own; not together with `engine`.
+            policy: what is set in it overrides the hypernetwork's own; not together with `engine`.
             artifacts: folder or fsspec URL for derived bytes; beside the database when not given.
             keep: memories kept open.
             progress: called during long work.
 
         Raises:
             ModelNotFound: the model is no name, folder or id.
-            InvalidInput: a bad hypernetwork, `settings` together with `engine`, or `keep` below 1.
+            InvalidInput: a bad hypernetwork, `policy` together with `engine`, or `keep` below 1.
         """
-        if engine is not None and settings is not None:
-            raise InvalidInput("Pass the settings to the engine: Engine.load(settings=...); an engine has its own.")
+        if engine is not None and policy is not None:
+            raise InvalidInput("Pass the policy to the engine: Engine.load(policy=...); an engine has its own.")
         if engine is None:
             chosen_network(model, hypernetwork)
         if keep < 1:
             raise InvalidInput(f"A pool keeps at least one memory open; got keep={keep}.")
         self._url, self._keep = url, keep
-        self._model, self._hypernetwork, self._settings, self._progress = model, hypernetwork, settings, progress
+        self._model, self._hypernetwork, self._policy, self._progress = model, hypernetwork, policy, progress
         self._artifacts = ArtifactStore(artifacts or default_artifacts(url))
         self._engine = engine
         self._database: Database | None = None
@@ -121,7 +121,7 @@ class MemoryPool:
                 from plume_memory.engine import Engine  # noqa: PLC0415 — torch: seconds, and only when asked
 
                 self._engine = Engine.load(
-                    self._model, hypernetwork=self._hypernetwork, settings=self._settings, progress=self._progress
+                    self._model, hypernetwork=self._hypernetwork, policy=self._policy, progress=self._progress
                 )
             return self._engine
 

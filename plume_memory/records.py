@@ -2,13 +2,10 @@
 
 import dataclasses
 import json
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, TypedDict
-
-from plume_memory.model.repetition import repeated
 
 NOTICE = "[Correction & Update Notice]: The following account supersedes the corresponding details above."
 """Stands between two transitions of a history, exactly once per transition (METHOD: task)."""
@@ -221,23 +218,21 @@ def join_units(units: Iterable[Unit]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ScoredUnit:
-    """A unit with its routing score for one query."""
+    """A unit with its score for one query."""
 
     unit: Unit
     score: float
     """Between 0 and 1; 0 only for a unit that has no term of the query.
 
-    Lexical router: the equation of METHOD (query-activated memory evidence). The two others: exp of the
-    mean log p of the query's tokens behind the unit, their geometric mean probability; it does not hold the
-    lexical part that the order counts too. A unit off its shortlist has its lexical score times the least of
-    the shortlist's, so it never stands above one that was read.
+    With `retrieval="lexical"` the equation of METHOD (query-activated memory evidence). With `reader` the geometric
+    mean probability of the query's tokens behind the unit; a unit that was not read has its lexical score times the
+    least of those that were, so it never stands above one of them.
     """
-    candidate: bool
-    """Whether the unit lies within the router's margin of the best: δ of METHOD, or `MARGIN_NATS`."""
     gain: float | None = field(default=None, compare=False)
-    """Of a unit of an evidence: nats by which reading it makes the query likelier than reading no text, summed over the
-    tokens that gain (answering/relevance.py). None in a ranking, and where nothing is read: with the lexical router
-    without `AnswerPolicy.relevance`."""
+    """Nats by which reading the unit makes the query likelier than reading no text, summed over the tokens that gain.
+    None where it was not read."""
+    superseded: bool = field(default=False, compare=False)
+    """Whether another unit that was read takes its place (retrieval/supersede.py): it is no evidence."""
 
 
 def best_gain(units: Sequence[ScoredUnit]) -> float | None:
@@ -295,45 +290,19 @@ class Answer:
     version: int
     """The one version this answer was decoded against."""
     evidence: ScoredUnit | None
-    """The unit the answer is from, of several the one whose words it says (answering/grounding.py); None while the
-    memory is empty, or if it was found not to bear on the question (`AnswerPolicy.relevance`): then no adapter took
-    part."""
+    """The unit the answer is from, of several the one whose words it has (answering/grounding.py); None while the
+    memory is empty, or if it is not relevant to the question (`AnswerPolicy.min_gain`): then no adapter took part."""
     usage: Usage
     finish_reason: Literal["stop", "length"]
-    """`stop`: the model ended it, or a stop text. `length`: the budget did, or the answer went round in a circle."""
+    """`stop`: the model ended it, or a stop text, or it ran on. `length`: the budget did, or it went in a circle."""
+    confidence: float
+    """How sure the answer is, in [0, 1]; see answering/calibration.py. Calibrated for the network where it brings a
+    calibration: then the share of answers of such confidence that said what the memory was told. Without evidence
+    nothing the memory was told is in the answer and it is low: of "What is the capital of France?" ask
+    `evidence is None` instead."""
     trace: tuple[TokenTrace, ...] = field(default=(), repr=False)
     evidence_units: tuple[ScoredUnit, ...] = ()
-    """Every unit the answer is from, in temporal order: `evidence` alone unless the settings ask for more, or if it
-    answered alone (`AnswerPolicy.alone_margin`)."""
-    calibration: tuple[float, float, float] = field(default=(1.0, 0.0, 0.0), repr=False)
-    """Slope and offset on the log-odds of `confidence`, and what a nat of its evidence's gain adds to them;
-    `AnswerPolicy.confidence` and `confidence_gain`."""
-
-    @property
-    def confidence(self) -> float:
-        """How sure the answer is, in [0, 1]; 0.0 for an answer without a token.
-
-        The geometric mean of the tokens' probabilities (`TokenTrace.log_prob`), without those that only say again
-        what was said before them (a model is ever surer of a loop). Where the engine's settings hold a calibration
-        for its network, how much likelier the evidence makes the question (`ScoredUnit.gain`) counts too, and it is
-        the share of answers of such confidence that said what the memory was told: below 0.5 an application does
-        better to say that it does not know.
-
-        Without evidence nothing the memory was told is in the answer, so a calibrated confidence is low then, however
-        well the bare model may know it: of "What is the capital of France?" ask `evidence is None` instead. Evidence
-        whose gain is unknown, as nobody read it (`router="lexical"` without `relevance`), was not calibrated for
-        where gains count: the plain mean is given.
-        """
-        if not self.trace:
-            return 0.0
-        said = self.trace[: len(self.trace) - repeated([t.token_id for t in self.trace])]
-        mean = min(sum(t.log_prob for t in said) / len(said), -1e-9)
-        slope, offset, of_gain = self.calibration
-        gain = best_gain(self.evidence_units)
-        if of_gain and self.evidence_units and gain is None:
-            slope, offset, of_gain = 1.0, 0.0, 0.0
-        odds = slope * (mean - math.log(-math.expm1(mean))) + offset + of_gain * (gain or 0.0)
-        return 1 / (1 + math.exp(-odds)) if odds > -700 else 0.0
+    """Every unit the answer is from, in temporal order."""
 
     @property
     def mean_weight(self) -> float:

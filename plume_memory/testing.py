@@ -130,13 +130,13 @@ class HashParameterizer:
 def tiny_engine(
     family: str = "llama",
     *,
-    settings: AnswerPolicy | None = None,
+    policy: AnswerPolicy | None = None,
     additive: bool = False,
     bias: bool = False,
 ) -> Engine:
     """Return an engine on a random model with a `HashParameterizer`; answers are short gibberish."""
     base = tiny_base(family)
-    chosen = settings or AnswerPolicy(max_new_tokens=8, unit_tokens=64)
+    chosen = policy or AnswerPolicy(max_new_tokens=8, unit_tokens=64)
     return Engine(base, HashParameterizer(base, additive=additive, bias=bias), chosen)
 
 

@@ -1,7 +1,8 @@
 """Shared fixtures: tiny random models of every supported family, and the real SmolLM2."""
 
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -59,3 +60,24 @@ def workdir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty current directory."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def growth() -> Callable[[Callable[[int], object], int], float]:
+    """Returns a function: how much more of the processor four times the size takes; 4 is linear, 16 quadratic.
+
+    A ratio, not a limit: what else runs on the machine, and how fast it is, are no claim of a test.
+    """
+
+    def grown(run: Callable[[int], object], size: int) -> float:
+        def seconds(of: int) -> float:
+            took = []
+            for _ in range(3):
+                begun = time.process_time()
+                run(of)
+                took.append(time.process_time() - begun)
+            return min(took)
+
+        return seconds(4 * size) / max(seconds(size), 1e-4)
+
+    return grown

@@ -97,31 +97,25 @@ def test_a_folder_that_is_no_hypernetwork_is_refused(tmp_path: Path) -> None:
         Engine.load(str(tmp_path), hypernetwork=str(tmp_path), device="cpu")
 
 
-def test_the_fingerprint_follows_model_parameterizer_and_settings() -> None:
+def test_the_fingerprint_follows_model_parameterizer_and_policy() -> None:
     prints = {
         tiny_engine().fingerprint,
         tiny_engine("qwen3").fingerprint,
         tiny_engine(bias=True).fingerprint,
-        tiny_engine(settings=AnswerPolicy(beta=0.5)).fingerprint,
+        tiny_engine(policy=AnswerPolicy(beta=0.5)).fingerprint,
     }
 
     assert len(prints) == 4
     assert tiny_engine().fingerprint in prints
 
 
-def test_what_was_kept_before_the_likelihood_router_came_is_still_found() -> None:
-    """Literal keys of that release: LangChain's caches go by the fingerprint, artifacts by the others."""
-    engine = tiny_engine()
-    chosen = tiny_engine(settings=AnswerPolicy(router="likelihood", evidence_units=3))
-
-    assert engine.fingerprint == "58bef07f587d72d2ca4f6c02d4e78a9982fa049b61c3f097018325e58ee5e3d0"
-    for one in (engine, chosen):
-        assert one.writer.factors_key("Alice lives in Bern.") == (
+def test_artifacts_that_were_kept_under_another_policy_are_still_found() -> None:
+    """Literal keys: what is derived from a text does not depend on how answers are made of it."""
+    for one in (tiny_engine(), tiny_engine(policy=AnswerPolicy(retrieval="reader", evidence_units=3))):
+        assert one.encoder.factors_key("Alice lives in Bern.") == (
             "3c433c95e12d2412671c039c31348d1cb53e81f07746df8e73d0b301c0fbbe7b"
         )
-        assert one.writer.prefix_key([1, 2, 3]) == "fb099b61e982ac6099c130d0e92f697ddc4e9bde4c2e8a963d3ece9b394e5458"
-    others = (AnswerPolicy(router="likelihood"), AnswerPolicy(evidence_units=2), AnswerPolicy())
-    assert len({tiny_engine(settings=one).fingerprint for one in others}) == 3
+        assert one.encoder.states_key([1, 2, 3]) == "fb099b61e982ac6099c130d0e92f697ddc4e9bde4c2e8a963d3ece9b394e5458"
 
 
 def test_tokens_are_counted_by_tiktoken_over_the_models_own_vocabulary() -> None:

@@ -1,19 +1,20 @@
 """The engine's evidence: which units answer a question, and what several of them become together."""
 
 import math
-from collections.abc import Callable
 
 import pytest
 import torch
 
 from plume_memory import AnswerPolicy, Engine
+from plume_memory.engine import Evidence
 from plume_memory.errors import InvalidInput
+from plume_memory.lora.factors import LoraFactors
 from plume_memory.model.base import BaseModel
-from plume_memory.model.states import States, compile_states
-from plume_memory.records import History, Transition, Unit, join_units
-from plume_memory.retrieval.lexical import SHORTLIST, UnitIndex
-from plume_memory.retrieval.reader import question_likelihoods
-from plume_memory.segmentation.terms import terms_of
+from plume_memory.model.states import compile_states
+from plume_memory.records import History, ScoredUnit, Transition, Unit, join_units
+from plume_memory.retrieval.lexical import UnitIndex
+from plume_memory.retrieval.retrieve import SHORTLIST, retrieve
+from plume_memory.terms import terms_of
 from plume_memory.testing import HashParameterizer, tiny_base, tiny_engine
 
 MODULE = "mlp.down_proj"
@@ -25,10 +26,11 @@ class Kept:
     def __init__(self, place: str = "here") -> None:
         self.place, self.held = place, dict[str, bytes]()
 
-    def fetch(self, key: str, kind: str, build: Callable[[], bytes]) -> bytes:
-        if key not in self.held:
-            self.held[key] = build()
-        return self.held[key]
+    def get(self, key: str) -> bytes | None:
+        return self.held.get(key)
+
+    def put(self, key: str, kind: str, content: bytes) -> None:
+        self.held[key] = content
 
     def is_current(self) -> bool:
         return True
@@ -37,18 +39,23 @@ class Kept:
         self.held.pop(key, None)
 
 
-# --- routers --------------------------------------------------------------------------------------
+# --- what ranks the units -------------------------------------------------------------------------
 
 
-ROUTERS = (AnswerPolicy(evidence="kv"), AnswerPolicy(evidence="kv", router="likelihood"))
+LEXICAL, READER = (AnswerPolicy(evidence="states", retrieval=retrieval) for retrieval in ("lexical", "reader"))
 
 
 def units(*texts: str) -> tuple[Unit, ...]:
     return tuple(Unit(i, i + 1, 0, len(text), text) for i, text in enumerate(texts))
 
 
-def test_the_likelihood_router_scores_a_shortlist_by_the_base_model() -> None:
-    engine = tiny_engine(settings=AnswerPolicy(router="likelihood"))
+def ranked(engine: Engine, index: UnitIndex, question: str, cache: Kept | None = None, *, k: int) -> list[ScoredUnit]:
+    reader = engine.reader if cache is None else engine.reader.of(cache)
+    return retrieve(index, question, reader, engine.policy, k=k)
+
+
+def test_the_reader_scores_a_shortlist_in_one_pass() -> None:
+    engine = tiny_engine(policy=AnswerPolicy(retrieval="reader"))
     texts = [f"Alice lives at number {i}." if i % 2 else f"Bob has {i} boats." for i in range(50)]
     question = "Where does Alice live?"
     read: list[int] = []
@@ -57,21 +64,22 @@ def test_the_likelihood_router_scores_a_shortlist_by_the_base_model() -> None:
         with_kwargs=True,
     )
 
-    found = engine.rank(UnitIndex(units(*texts)), question, k=50)
+    found = ranked(engine, UnitIndex(units(*texts)), question, k=50)
     hook.remove()
 
-    assert sum(read) == SHORTLIST
+    assert sum(read) == SHORTLIST + 1, "and no text, for the gain"
     assert len({one.unit.position for one in found}) == 50
     shown = found[:SHORTLIST]
     assert {texts[i] for i in range(50) if i % 2} <= {one.unit.text for one in shown}, "the best by shared words"
-    expected = question_likelihoods(engine.base, [one.unit.text for one in shown], question)
-    assert [math.log(one.score) for one in shown] == pytest.approx(expected, abs=1e-5)
-    assert {one.score for one in found[SHORTLIST:]} == {0.0}
-    assert engine.rank(UnitIndex(units(*texts)), question, k=1) == found[:1]
+    expected = engine.reader.read([one.unit.text for one in shown], question)
+    assert [math.log(one.score) for one in shown] == pytest.approx([one.log_p for one in expected], abs=1e-5)
+    assert [one.gain for one in shown] == pytest.approx([one.gain for one in expected], abs=1e-4)
+    assert {(one.score, one.gain) for one in found[SHORTLIST:]} == {(0.0, None)}
+    assert ranked(engine, UnitIndex(units(*texts)), question, k=1)[:1] == found[:1]
 
 
 def test_what_was_read_for_one_question_is_not_read_for_the_next() -> None:
-    engine, cache = tiny_engine(settings=AnswerPolicy(router="likelihood")), Kept()
+    engine, cache = tiny_engine(policy=AnswerPolicy(retrieval="reader")), Kept()
     index = UnitIndex(units("Alice lives in Bern.", "Bob has a boat.", "Carol paints."))
     read: list[int] = []
     hook = engine.base.model.model.register_forward_pre_hook(
@@ -79,25 +87,25 @@ def test_what_was_read_for_one_question_is_not_read_for_the_next() -> None:
         with_kwargs=True,
     )
 
-    engine.rank(index, "Where does Alice live?", cache, k=3)
+    ranked(engine, index, "Where does Alice live?", cache, k=3)
     longer = index.extended([Unit(3, 4, 0, 10, "Dora swims")])
-    found = engine.rank(longer, "Who has a boat?", cache, k=4)
+    found = ranked(engine, longer, "Who has a boat?", cache, k=4)
     hook.remove()
 
-    assert sum(read) == 4
-    assert found == engine.rank(longer, "Who has a boat?", k=4)
+    assert sum(read) == 5, "four texts and no text, each once"
+    assert found == ranked(engine, longer, "Who has a boat?", k=4)
     engine.discard(History("alice", 1, ()), cache)
-    assert not engine._read
+    assert not engine.reader._kept
 
 
-def test_the_routers_disagree_and_the_settings_choose() -> None:
+def test_words_and_the_reader_disagree_and_the_policy_chooses() -> None:
     base = tiny_base("llama")
     index = UnitIndex(units("Alice lives in Bern.", "x y z", "Where Alice does live, we say.", "Bob"))
-    lexical, likelihood = (Engine(base, None, both) for both in ROUTERS)
+    lexical, reader = (Engine(base, None, policy) for policy in (LEXICAL, READER))
     question = "Where does Alice live?"
 
-    assert lexical.rank(index, question, k=4) == index.rank(question, delta=0.5, k=4)
-    assert likelihood.rank(index, question, k=4) != index.rank(question, delta=0.5, k=4)
+    assert ranked(lexical, index, question, k=4) == index.rank(question, delta=0.5, k=4)
+    assert ranked(reader, index, question, k=4) != index.rank(question, delta=0.5, k=4)
 
 
 OBSERVATORY = (
@@ -122,15 +130,20 @@ def test_smollm2_finds_a_sentence_that_shares_no_telling_word_with_its_question(
     smollm2: BaseModel, question: str, at: int, shared: set[str]
 ) -> None:
     index = UnitIndex(units(*OBSERVATORY))
-    lexical, likelihood = (Engine(smollm2, None, both) for both in ROUTERS)
+    lexical, reader = (Engine(smollm2, None, policy) for policy in (LEXICAL, READER))
 
     assert set(terms_of(question)) & set(terms_of(OBSERVATORY[at])) == shared
-    assert lexical.rank(index, question, k=1)[0].unit.position != at
+    assert ranked(lexical, index, question, k=1)[0].unit.position != at
     assert index.rank(question, delta=0.0, k=1)[0].unit.position != at, "δ is not to blame"
-    assert likelihood.rank(index, question, k=1)[0].unit.position == at
+    assert ranked(reader, index, question, k=1)[0].unit.position == at
 
 
 # --- several units as one evidence ----------------------------------------------------------------
+
+
+def factors_of(evidence: Evidence) -> LoraFactors:
+    assert evidence.factors is not None
+    return evidence.factors
 
 
 CHOSEN = units("Alice lives in Bern. ", "Bob has a boat.", "Carol plays chess.\n")
@@ -150,16 +163,17 @@ def test_several_units_are_written_as_one_text_that_is_kept_in_the_process_only(
     expected = parameterizer.parameterize(parameterizer.calls)[0].delta(MODULE, 1)
     expected = expected + (parameterizer.bias.delta(MODULE, 1) if parameterizer.bias else 0)
     for one in (found, again):
-        torch.testing.assert_close(one.delta(MODULE, 1), expected)  # type: ignore[union-attr]
+        assert one.states is None
+        torch.testing.assert_close(factors_of(one).delta(MODULE, 1), expected)
     assert not cache.held
 
 
 def test_one_unit_in_a_sequence_is_the_unit() -> None:
     engine, cache = tiny_engine(), Kept()
 
-    alone = engine.evidence(CHOSEN[0], FRAMED, cache)
+    alone = engine.evidence(CHOSEN[:1], FRAMED, cache)
 
-    assert engine.evidence(CHOSEN[:1], FRAMED, cache) is alone
+    assert engine.evidence(CHOSEN[:1], FRAMED, cache).factors is alone.factors
     assert list(cache.held) == [engine.encoder.factors_key("Alice lives in Bern. ")]
     with pytest.raises(InvalidInput, match="at least one unit"):
         engine.evidence((), FRAMED, cache)
@@ -177,33 +191,51 @@ def test_a_parameterizer_that_trains_on_each_text_is_not_asked_for_a_joined_one(
     assert set(cache.held) == {engine.encoder.factors_key(unit.text) for unit in CHOSEN}
     own = sum(f.delta(MODULE, 2) for f in parameterizer.parameterize([unit.text for unit in CHOSEN]))
     assert parameterizer.bias is not None
-    torch.testing.assert_close(found.delta(MODULE, 2), own / 3 + parameterizer.bias.delta(MODULE, 2))  # type: ignore[union-attr]
+    torch.testing.assert_close(factors_of(found).delta(MODULE, 2), own / 3 + parameterizer.bias.delta(MODULE, 2))
 
 
-def test_several_units_are_compiled_as_one_prefix_that_is_kept_in_the_process_only() -> None:
+def test_several_units_are_compiled_as_one_text_that_is_kept_in_the_process_only() -> None:
     engine, cache = Engine(tiny_base("llama"), None), Kept()
 
     found = engine.evidence(CHOSEN[1:], FRAMED, cache)
 
-    assert isinstance(found, States)
+    assert found.factors is None
+    assert found.states is not None
     expected = compile_states(engine.base, FRAMED.evidence_ids("Bob has a boat. Carol plays chess."))
-    assert torch.equal(found.keys, expected.keys)
-    assert engine.evidence(CHOSEN[1:], FRAMED, cache) is found
+    assert torch.equal(found.states.keys, expected.keys)
+    assert engine.evidence(CHOSEN[1:], FRAMED, cache).states is found.states
     assert not cache.held
 
 
-@pytest.mark.parametrize("form", ["lora", "kv"])
+@pytest.mark.parametrize("form", ["adapter", "states", "both"])
 def test_discarding_a_history_drops_what_its_units_became_together(form: str) -> None:
-    engine = tiny_engine(settings=AnswerPolicy(evidence=form))  # type: ignore[arg-type]
+    engine = tiny_engine(policy=AnswerPolicy(evidence=form))  # type: ignore[arg-type]
     here, elsewhere = Kept(), Kept("elsewhere")
     first = [engine.evidence(CHOSEN, FRAMED, cache) for cache in (here, elsewhere)]
 
     engine.discard(History("alice", 1, (Transition(1, CHOSEN[0].text),)), here)
 
-    assert engine.evidence(CHOSEN, FRAMED, here) is not first[0]
-    assert engine.evidence(CHOSEN, FRAMED, elsewhere) is first[1]
+    again = [engine.evidence(CHOSEN, FRAMED, cache) for cache in (here, elsewhere)]
+    for kind in ("factors", "states"):
+        before, after = ([getattr(one, kind) for one in some] for some in (first, again))
+        assert (after[0] is None) == (before[0] is None) == (form == {"factors": "states", "states": "adapter"}[kind])
+        assert after[0] is None or after[0] is not before[0]
+        assert after[1] is before[1]
 
 
 def test_joined_units_stand_in_temporal_order_and_a_single_one_as_it_is() -> None:
     assert join_units(reversed(CHOSEN)) == "Alice lives in Bern. Bob has a boat. Carol plays chess."
     assert join_units(CHOSEN[2:]) == "Carol plays chess.\n"
+
+
+def test_states_that_leave_no_room_for_an_answer_are_left_out_beside_an_adapter() -> None:
+    base = tiny_base("llama", context_window=160)
+    policy = AnswerPolicy(evidence="both", max_new_tokens=20)
+    engine, cache = Engine(base, HashParameterizer(base), policy), Kept()
+    for words, fits in (("Who?", True), ("Who? " * 20, False)):
+        framed = base.chat.framed([{"role": "user", "content": words}])
+        row = engine.query(framed, None, engine.evidence(CHOSEN[:1], framed, cache)).evidence_row
+        assert row is not None
+        assert row.factors is not None
+        assert (row.states is not None) == fits
+        assert row.prompt_ids == tuple(framed.continuation_ids() if fits else framed.prompt_ids())

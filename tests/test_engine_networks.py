@@ -2,14 +2,14 @@
 
 import json
 import math
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
 from plume_memory import AnswerPolicy, Engine, ParametricMemory
-from plume_memory.answering.relevance import NAMED
+from plume_memory.answering.answer import evidence_of
+from plume_memory.answering.evidence import NAMED_SHARE
 from plume_memory.errors import CheckpointError
 from plume_memory.hypernet.fastweight import checkpoint
 from plume_memory.hypernet.fastweight.config import FastWeightConfig
@@ -18,15 +18,15 @@ from plume_memory.hypernet.fastweight.parameterizer import load_fast_weight_para
 from plume_memory.hypernet.loading import load_hypernetwork
 from plume_memory.lora.factors import LoraFactors, Pair
 from plume_memory.lora.files import from_bytes
-from plume_memory.model.adapters import AdapterRows
+from plume_memory.policy import Calibration
 from plume_memory.records import History, Transition, Unit
 from plume_memory.retrieval.lexical import UnitIndex
-from plume_memory.retrieval.reader import question_likelihoods, question_log_probs
-from plume_memory.retrieval.supersede import BARE, TRAINED
+from plume_memory.retrieval.reader import Reader
+from plume_memory.retrieval.retrieve import retrieve
 from plume_memory.testing import byte_tokenizer, tiny_base, tiny_engine
 
 MODULE = "mlp.down_proj"
-ANSWERS = checkpoint.AnswerSettings(alpha=0.9, beta=0.6, lambda_max=2.0, tau=0.2, delta=0.1, unit_tokens=40)
+POLICY = AnswerPolicy(alpha=0.9, beta=0.6, lambda_max=2.0, tau=0.2, delta=0.1, unit_tokens=40)
 CHOSEN = (Unit(0, 1, 0, 21, "Alice lives in Bern. "), Unit(1, 2, 0, 15, "Bob has a boat."))
 FRAMED = tiny_base("llama").chat.framed([{"role": "user", "content": "Who?"}])
 
@@ -37,10 +37,11 @@ class Kept:
     def __init__(self, place: str = "here") -> None:
         self.place, self.held = place, dict[str, bytes]()
 
-    def fetch(self, key: str, kind: str, build: Callable[[], bytes]) -> bytes:
-        if key not in self.held:
-            self.held[key] = build()
-        return self.held[key]
+    def get(self, key: str) -> bytes | None:
+        return self.held.get(key)
+
+    def put(self, key: str, kind: str, content: bytes) -> None:
+        self.held[key] = content
 
     def is_current(self) -> bool:
         return True
@@ -65,7 +66,7 @@ def network(tmp_path: Path) -> Path:
     sizes = FastWeightConfig(hidden_size=32, intermediate_size=64, layers=(1, 2), rank=8, value_width=6, mixer_layer=1)
     folder = tmp_path / "network"
     folder.mkdir()
-    checkpoint.save(FastWeightNetwork(sizes), folder, base_model="tiny", max_tokens=30, answers=ANSWERS)
+    checkpoint.save(FastWeightNetwork(sizes), folder, base_model="tiny", max_tokens=30, policy=POLICY)
     return folder
 
 
@@ -131,7 +132,7 @@ def test_windows_taken_as_a_mean_do_not_make_the_adapter_grow(network: Path) -> 
 
 def sentences_engine(network: Path) -> Engine:
     base = tiny_base("llama")
-    settings = AnswerPolicy(unit_tokens=400, router="sentences", evidence_units=2)
+    settings = AnswerPolicy(unit_tokens=400, retrieval="reader", evidence_units=2)
     return Engine(base, load_fast_weight_parameterizer(base, network), settings)
 
 
@@ -142,13 +143,12 @@ def test_evidence_is_the_likeliest_sentences_of_the_whole_history(network: Path)
     units = engine.segmenter.units(told)
     asked = "What is the code of room 3?"
 
-    found = engine.activate(UnitIndex(units), asked)
+    found = evidence_of(engine, UnitIndex(units), asked, Kept())
 
     assert len(units) == 8
     assert all(told[unit.version - 1].text[unit.start : unit.end] == unit.text for unit in units)
-    likelihoods = question_likelihoods(engine.base, [unit.text for unit in units], asked)
-    r = [p + s for p, s in zip(likelihoods, UnitIndex(units).score(asked), strict=True)]
-    best = sorted(range(len(units)), key=lambda i: -r[i])[:2]
+    log_p = [one.log_p for one in Reader(engine.base).read([unit.text for unit in units], asked)]
+    best = sorted(range(len(units)), key=lambda i: -log_p[i])[:2]
     assert [one.unit.position for one in found] == best
 
 
@@ -156,13 +156,12 @@ def test_a_question_that_memory_does_not_bear_on_gets_neither_adapter(network: P
     """The gain of its tokens by the evidence decides: just above the threshold memory answers, just below it not."""
     base = tiny_base("llama")
     told, asked = "Alice lives in Bern.", "Where does Alice live?"
-    nothing, behind = question_log_probs(base, ["", told], asked)
-    gain = sum(b - n for n, b in zip(nothing, behind, strict=True) if b > n)
+    gain = Reader(base).read([told], asked)[0].gain
     assert gain > 0
-    gain /= NAMED  # both name Alice
+    gain /= NAMED_SHARE  # both name Alice
     answers = {}
-    for name, relevance in (("always", None), ("just", gain - 1e-4), ("never", gain + 1e-4)):
-        settings = AnswerPolicy(unit_tokens=400, relevance=relevance)
+    for name, least in (("always", None), ("just", gain - 1e-4), ("never", gain + 1e-4)):
+        settings = AnswerPolicy(unit_tokens=400, retrieval="reader", min_gain=least)
         engine = Engine(base, load_fast_weight_parameterizer(base, network), settings)
         with ParametricMemory.open(name, url=f"sqlite:///{tmp_path}/memory.db", engine=engine) as memory:
             empty = memory.ask(asked, max_new_tokens=6)
@@ -182,7 +181,9 @@ def test_discard_forgets_sentences_too(network: Path) -> None:
     engine = sentences_engine(network)
     told = (Transition(1, " ".join(f"The code of room {i} is {7 * i}, they say." for i in range(6))),)
     cache = Kept()
-    sentence = engine.activate(UnitIndex(engine.segmenter.units(told)), "What is the code of room 3?")[0].unit
+    sentence = evidence_of(engine, UnitIndex(engine.segmenter.units(told)), "What is the code of room 3?", cache)[
+        0
+    ].unit
     engine.encoder.factors(sentence.text, cache)
     assert engine.encoder.factors_key(sentence.text) in cache.held
     engine.discard(History("alice", 1, told), cache)
@@ -237,7 +238,7 @@ def test_a_memory_on_a_trained_network_answers_and_is_updated(tmp_path: Path, ne
     assert answer.trace[0].js > 0
 
 
-def test_a_folder_brings_the_settings_it_was_measured_with(tmp_path: Path, network: Path) -> None:
+def test_a_folder_brings_the_policy_it_was_measured_with(tmp_path: Path, network: Path) -> None:
     folder = tmp_path / "base"
     base = tiny_base("llama")
     base.model.save_pretrained(folder)
@@ -245,39 +246,72 @@ def test_a_folder_brings_the_settings_it_was_measured_with(tmp_path: Path, netwo
 
     engine = Engine.load(str(folder), hypernetwork=str(network), device="cpu", dtype="float32")
     chosen = Engine.load(
-        str(folder), hypernetwork=str(network), settings=AnswerPolicy(beta=0.1), device="cpu", dtype="float32"
+        str(folder), hypernetwork=str(network), policy=AnswerPolicy(beta=0.1), device="cpu", dtype="float32"
     )
 
     expected = AnswerPolicy(alpha=0.9, beta=0.6, lambda_max=2.0, tau=0.2, delta=0.1, unit_tokens=40)
     assert engine.policy == expected
-    assert chosen.settings == expected.model_copy(update={"beta": 0.1})
+    assert chosen.policy == expected.model_copy(update={"beta": 0.1})
     assert engine.parameterizer is not None
     assert engine.parameterizer.shared_a is not None
 
 
-def test_a_folder_written_before_the_router_had_a_choice_loads_unchanged(network: Path) -> None:
+OLD = {
+    "alpha": 0.5,
+    "beta": 0.25,
+    "evidence": "lora",
+    "router": "sentences",
+    "evidence_units": 3,
+    "relevance": 8.0,
+    "alone_scale": 1.5,
+    "alone_lead": 0.5,
+    "insist_scale": 3.0,
+    "insist_gain": 10.0,
+    "alone_margin": 0.1,
+    "confidence": [0.8, -4.0],
+    "confidence_gain": 0.2,
+}
+
+
+def test_a_folder_of_format_1_is_read_and_what_is_gone_of_it_is_said(
+    network: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     path = network / "config.json"
     config = json.loads(path.read_text())
-    del config["answers"]["router"], config["answers"]["evidence_units"]
-    path.write_text(json.dumps(config))
+    del config["policy"], config["calibration"]
+    path.write_text(json.dumps({**config, "format": 1, "answers": OLD}))
 
-    assert checkpoint.read_manifest(network).answers == ANSWERS
-    config["answers"] |= {"router": "likelihood", "evidence_units": 3}
-    path.write_text(json.dumps(config))
-    loaded = load_hypernetwork(tiny_base("llama"), network).settings
-    assert (loaded.router, loaded.evidence_units) == ("likelihood", 3)
+    loaded = load_hypernetwork(tiny_base("llama"), network)
+
+    assert loaded.policy == AnswerPolicy(
+        alpha=0.5,
+        beta=0.25,
+        retrieval="reader",
+        evidence_units=3,
+        min_gain=8.0,
+        retry_scale=3.0,
+    )
+    assert loaded.calibration == Calibration(slope=0.8, offset=-4.0, per_nat=0.2)
+    assert "is read as format 2, without alone_lead, alone_margin, alone_scale, insist_gain" in caplog.text
 
 
-def test_a_folder_that_names_pieces_of_tokens_loads_if_it_uses_none_and_else_says_what_to_do(network: Path) -> None:
+@pytest.mark.parametrize("router", ["lexical", "likelihood"])
+def test_a_folder_of_format_1_keeps_no_setting_that_is_dead_now(network: Path, router: str) -> None:
     path = network / "config.json"
     config = json.loads(path.read_text())
-    config["answers"]["evidence_tokens"] = None
-    path.write_text(json.dumps(config))
-    assert checkpoint.read_manifest(network).answers == ANSWERS
+    del config["policy"], config["calibration"]
+    answers = {"router": router, "alone_lead": 0.5, "relevance": 5.0, "evidence_tokens": None}
+    path.write_text(json.dumps({**config, "format": 1, "answers": answers}))
 
-    config["answers"]["evidence_tokens"] = 48
-    path.write_text(json.dumps(config))
-    with pytest.raises(CheckpointError, match=r'evidence_tokens is no more; set "router": "sentences"'):
+    policy = load_hypernetwork(tiny_base("llama"), network).policy
+
+    assert policy.min_gain == (5.0 if router == "likelihood" else None)
+
+
+def test_a_folder_of_a_later_format_says_what_to_do(network: Path) -> None:
+    path = network / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 3}))
+    with pytest.raises(CheckpointError, match="has format 3, this package reads 1 and 2; train or fetch anew"):
         checkpoint.read_manifest(network)
 
 
@@ -288,8 +322,9 @@ def test_a_network_with_one_a_for_all_writes_the_joined_text(network: Path) -> N
     found = engine.evidence(CHOSEN[:2], FRAMED, cache)
 
     expected = parameterizer.parameterize(["Alice lives in Bern. Bob has a boat."])[0]
-    assert torch.equal(found.delta(MODULE, 1), expected.delta(MODULE, 1))  # type: ignore[union-attr]
-    assert found.modules[MODULE].A is parameterizer.shared_a[MODULE]  # type: ignore[union-attr]
+    assert found.factors is not None
+    assert torch.equal(found.factors.delta(MODULE, 1), expected.delta(MODULE, 1))
+    assert found.factors.modules[MODULE].A is parameterizer.shared_a[MODULE]
     assert not cache.held
 
 
@@ -298,7 +333,7 @@ def test_a_networks_reranker_reads_units_and_is_part_of_the_fingerprint(network:
     chance = torch.Generator().manual_seed(3)
     pair = Pair(torch.randn(1, 2, 64, generator=chance), torch.randn(1, 2, 32, generator=chance))
     reranker = LoraFactors({MODULE: pair}, (1,))
-    settings = AnswerPolicy(router="likelihood")
+    settings = AnswerPolicy(retrieval="reader")
     base, merged = tiny_base("llama"), tiny_base("llama")
     with torch.no_grad():
         merged.model.model.layers[1].get_submodule(MODULE).weight += reranker.delta(MODULE, 1)
@@ -308,15 +343,17 @@ def test_a_networks_reranker_reads_units_and_is_part_of_the_fingerprint(network:
     index = UnitIndex(CHOSEN)
 
     asked = "Where does Alice live?"
-    scores = {one.unit.position: one.score for one in with_it.rank(index, asked, k=3)}
-    idle = AdapterRows({}, 1, 0)  # so that the merged model reads as a reranker does
-    read = question_log_probs(merged, [unit.text for unit in CHOSEN], asked, adapter=idle)
-    expected = {unit.position: math.exp(sum(own) / len(own)) for unit, own in zip(CHOSEN, read, strict=True)}
-    assert scores == pytest.approx(expected)
-    assert scores != pytest.approx({one.unit.position: one.score for one in plain.rank(index, asked, k=3)}, rel=1e-3)
 
-    assert plain._activation.rules == BARE
-    assert with_it._activation.rules == TRAINED
-    other = with_it.composed_with(AnswerPolicy(router="sentences"))
+    def scores(engine: Engine) -> dict[int, float]:
+        ranked = retrieve(index, asked, engine.reader, engine.policy, k=3)
+        return {one.unit.position: one.score for one in ranked}
+
+    nothing = LoraFactors({MODULE: Pair(torch.zeros(1, 2, 64), torch.zeros(1, 2, 32))}, (1,))
+    read = Reader(merged, nothing).read([unit.text for unit in CHOSEN], asked)  # it reads as a reranker does
+    expected = {unit.position: math.exp(own.log_p) for unit, own in zip(CHOSEN, read, strict=True)}
+    assert scores(with_it) == pytest.approx(expected)
+    assert scores(with_it) != pytest.approx(scores(plain), rel=1e-3)
+
+    other = with_it.composed_with(AnswerPolicy(retrieval="reader", evidence_units=2))
     assert len({plain.fingerprint, with_it.fingerprint, other.fingerprint}) == 3
     assert other.composed_with(settings).fingerprint == with_it.fingerprint

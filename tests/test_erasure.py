@@ -6,7 +6,6 @@ import pytest
 
 from plume_memory import AnswerPolicy, Engine, ParametricMemory
 from plume_memory.errors import InvalidInput
-from plume_memory.lora.factors import LoraFactors
 from plume_memory.records import Answer, ErasureCertificate, History, Version
 from plume_memory.testing import tiny_engine
 
@@ -72,27 +71,27 @@ def test_after_an_erasure_every_reader_is_as_one_that_never_had_the_text(tmp_pat
 
 
 def test_an_engine_lets_go_of_what_it_kept_of_the_place(tmp_path: Path) -> None:
-    engine = tiny_engine(settings=AnswerPolicy(router="likelihood", max_new_tokens=3))
+    engine = tiny_engine(policy=AnswerPolicy(retrieval="reader", max_new_tokens=3))
     with opened(tmp_path, "alice", engine) as memory:
         memory.update(SECRET)
         memory.ask(QUESTION)
         assert engine.encoder._recent
-        assert engine._read
+        assert engine.reader._kept
         memory.erase(1, derive=False)
         assert not engine.encoder._recent
-        assert not engine._read
-        assert "_count_joined" not in vars(engine.segmenter)
+        assert not engine.reader._kept
+        assert engine.segmenter._count_joined.cache_info().currsize == 0
         assert artifact_names(tmp_path) == set()
 
 
-@pytest.mark.parametrize("router", ["likelihood", "sentences"])
+@pytest.mark.parametrize("evidence", ["adapter", "states", "both"])
 @pytest.mark.parametrize("elsewhere", [False, True])
 def test_what_a_pinned_version_derives_after_an_erasure_stays_nowhere(
-    tmp_path: Path, router: str, elsewhere: bool
+    tmp_path: Path, evidence: str, elsewhere: bool
 ) -> None:
     """Its holder still reads the text it was pinned with; the engine, which outlives it, keeps nothing of it."""
-    settings = AnswerPolicy(max_new_tokens=3, router=router, evidence_units=2, alone_margin=0.0)  # type: ignore[arg-type]
-    engine = tiny_engine(settings=settings)
+    policy = AnswerPolicy(max_new_tokens=3, retrieval="reader", evidence_units=2, evidence=evidence)  # type: ignore[arg-type]
+    engine = tiny_engine(policy=policy)
     with opened(tmp_path, "alice", engine) as memory:
         memory.update("Bob has a boat.", derive=False)
         memory.update(SECRET, derive=False)
@@ -106,7 +105,7 @@ def test_what_a_pinned_version_derives_after_an_erasure_stays_nowhere(
         assert len(pinned.ask(QUESTION).evidence_units) > 0
 
         assert not engine.encoder._recent
-        assert not engine._read
+        assert not engine.reader._kept
         assert artifact_names(tmp_path) == set()
 
 
@@ -133,16 +132,11 @@ def test_what_is_being_derived_while_its_text_is_erased_is_given_out_and_not_kep
 ) -> None:
     with opened(tmp_path, "alice", tiny_engine()) as memory:
         memory.update(SECRET, derive=False)
-        cache = memory._cache(0)
+        cache = memory._pinned()._cache(0)
         put = memory._artifacts.put
 
         def erase() -> None:
             memory.erase(1, derive=False)
-
-        def build() -> bytes:
-            if moment == "built":
-                erase()
-            return b"derived from it"
 
         def put_and_erase(content: bytes) -> str:
             if moment == "written":
@@ -151,7 +145,10 @@ def test_what_is_being_derived_while_its_text_is_erased_is_given_out_and_not_kep
 
         monkeypatch.setattr(memory._artifacts, "put", put_and_erase)
 
-        assert cache.fetch("ab" * 32, "factors", build) == b"derived from it"
+        assert cache.get("ab" * 32) is None
+        if moment == "built":
+            erase()
+        cache.put("ab" * 32, "factors", b"derived from it")
         assert not cache.holds("ab" * 32)
         assert artifact_names(tmp_path) == set()
 
@@ -188,15 +185,13 @@ def test_what_was_being_derived_when_a_place_was_released_is_given_out_and_not_r
     engine = tiny_engine()
     with opened(tmp_path, "alice", engine) as memory:
         memory.update(SECRET, derive=False)
-        cache = memory._cache(0)
-        made = engine.encoder.factors(SECRET, cache)
+        cache = memory._pinned()._cache(0)
+        made, recent = engine.encoder.factors(SECRET, cache), engine.encoder._recent
         engine.release(cache.place)
 
-        def read() -> LoraFactors:
-            engine.release(cache.place)
-            return made
-
-        assert engine.encoder._recent.fetch(cache, "key", read) is made
-        assert not engine.encoder._recent
-        assert engine.encoder._recent.fetch(cache, "key", lambda: made) is made
-        assert list(engine.encoder._recent._made) == [f"{cache.place}#key"]
+        before = recent.epoch(cache)
+        engine.release(cache.place)
+        recent.put(cache, "key", made, epoch=before)
+        assert not recent
+        recent.put(cache, "key", made, epoch=recent.epoch(cache))
+        assert recent.get(cache, "key") is made

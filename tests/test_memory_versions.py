@@ -109,7 +109,7 @@ def test_a_rollback_appends_and_answers_as_the_restored_version(memory: Parametr
 def test_after_a_forget_nothing_is_made_of_the_text(tmp_path: Path, gone: int, additive: bool, chunking: str) -> None:
     """Answer, routing and adapter are those of a memory that was never told it."""
     settings = AnswerPolicy(chunking=chunking, max_new_tokens=4, unit_tokens=64)  # type: ignore[arg-type]
-    engine = tiny_engine(additive=additive, settings=settings)
+    engine = tiny_engine(additive=additive, policy=settings)
     texts = {number: f"Alice lives in {city}." for number, city in enumerate(("Bern", "Zurich", "Basel"), start=1)}
     with opened(tmp_path, engine=engine) as memory, opened(tmp_path, "never told", engine) as other:
         for number, text in texts.items():

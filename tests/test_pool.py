@@ -63,7 +63,7 @@ def test_a_closed_pool_says_so_and_closes_its_memories(url: str) -> None:
 
 def test_settings_that_contradict_each_other_are_refused(url: str) -> None:
     with pytest.raises(InvalidInput, match="an engine has its own"):
-        MemoryPool(url, engine=ENGINE, settings=ENGINE.settings)
+        MemoryPool(url, engine=ENGINE, policy=ENGINE.policy)
     with pytest.raises(InvalidInput, match="keep=0"):
         MemoryPool(url, keep=0)
     with pytest.raises(InvalidInput), MemoryPool(url, engine=ENGINE) as pool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from eval.build.quantities import Term, terms
 from eval.build.words import listed
-from plume_memory.segmentation.terms import FUNCTION_WORDS
+from plume_memory.terms import FUNCTION_WORDS
 
 _SMALL = 100
 """A bare number below this stands for too many things: it counts only beside the word it stood beside before."""

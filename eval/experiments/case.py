@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from eval.methods.parametric import Plume
 from eval.records import MuseQuestion, MuseTransition
 from eval.report.view import Line, LineFigure, Table, View
+from plume_memory.answering.answer import decode_all
 from plume_memory.errors import InvalidInput
-from plume_memory.model.rivals import decode_contests
 from plume_memory.records import Candidate, ScoredUnit, TokenTrace
+from plume_memory.retrieval.retrieve import retrieve
 
 SHOWN = 5
 """Candidates of each stream per token."""
@@ -23,9 +24,9 @@ class Case:
     transition: MuseTransition
     question: MuseQuestion
     units: tuple[ScoredUnit, ...]
-    """In the order of activation."""
+    """As they are ranked."""
     evidence: tuple[ScoredUnit, ...]
-    """What the answer is from; none where memory does not bear on the question."""
+    """What the answer is from; none where the memory is not relevant."""
     text: str
     trace: tuple[TokenTrace, ...]
 
@@ -47,12 +48,12 @@ def find(transitions: list[MuseTransition], question_id: str) -> tuple[MuseTrans
 def explain(method: Plume, transition: MuseTransition, question: MuseQuestion) -> Case:
     """Answer one question and keep the candidates."""
     prepared = method.prepare(transition)
-    units = method.engine.rank(prepared.index, question.question, k=min(UNITS, len(prepared.index)))
+    engine = method.engine
+    units = retrieve(prepared.index, question.question, engine.reader.of(method.cache), engine.policy, k=UNITS)[:UNITS]
     settings = replace(method.answerer.settings, top_candidates=SHOWN)
-    sides = method.engine.sides(prepared.route(question))
-    won = decode_contests(method.engine.decoder.decode, [prepared.contest(question, sides)], settings)[0]
-    evidence = tuple(sides[won.rival])
-    return Case(transition, question, tuple(units), evidence, won.decoded.text, won.decoded.trace)
+    own = prepared.prepared(question)
+    decoded = decode_all(engine.decoder, [own], settings)[0]
+    return Case(transition, question, tuple(units), own.evidence, decoded.text, decoded.trace)
 
 
 def view(case: Case) -> View:
@@ -68,19 +69,19 @@ def view(case: Case) -> View:
         ),
     )
     units = Table(
-        "Units, in the order of activation",
-        ("version", "score", "candidate", "evidence", "text"),
+        "Units, as they are ranked",
+        ("version", "score", "superseded", "evidence", "text"),
         tuple(
             (
                 str(u.unit.version),
                 f"{u.score:.3g}",
-                "yes" if u.candidate else "no",
+                "yes" if u.superseded else "no",
                 "yes" if u.unit in [one.unit for one in case.evidence] else "no",
                 u.unit.text,
             )
             for u in case.units
         ),
-        ("Candidates lie within the router's margin of the best; evidence is what the answer is from.",),
+        ("Superseded: another unit takes its place; evidence is what the answer is from.",),
     )
     tokens = Table(
         "Tokens",

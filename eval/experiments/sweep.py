@@ -28,18 +28,12 @@ AROUND: Values = {
     "beta": (0.0, 1.0),
     "tau": (0.01, 0.2),
     "lambda_max": (0.0, 1.0, 3.0, 30.0),
-    "evidence_units": (1, 2, 4),
-    "alone_scale": (1.0, 2.0),
-    "alone_margin": (0.0, 0.3),
-    "alone_lead": (0.25, 99.0),
-    "score_weight": (0.0,),
-    "told_weight": (0.0,),
-    "recency_margin": (0.0,),
-    "insist_gain": (0.0, 99.0),
-    "relevance": (0.0,),
+    "evidence_units": (2, 3),
+    "min_gain": (0.0,),
+    "retry_scale": (2.0,),
 }
-"""Neighbours of what ships with the default network, or a step left out (`alone_lead` and `insist_gain` at 99, from
-`score_weight` on at 0); the shipped value itself is the method `plume, tuned`."""
+"""Neighbours of the default policy of the shipped network, or a step left out (`min_gain` at 0); the shipped value
+itself is the method `plume, tuned`."""
 
 
 def plan(methods: Sequence[MethodSpec], selection: Selection) -> list[Item]:
@@ -62,7 +56,7 @@ def _varied(values: Values, base: MethodSpec) -> dict[str, dict[float, MethodSpe
 
 def _view(values: Values, base: MethodSpec, results: Results) -> View:
     """A table and a figure per parameter that was varied; the paper's figures where its settings are the others."""
-    known: Mapping[str, Any] = {} if base.tuned else REPRODUCTION.canonical()
+    known: Mapping[str, Any] = {} if base.tuned else REPRODUCTION.model_dump()
     known = next((row.settings for row in results.rows if row.method == base.name), known)
     known = {key: known[key] for key in ("alpha", *values) if known.get(key) is not None}
     tables, figures = [], []

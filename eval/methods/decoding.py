@@ -1,16 +1,15 @@
-"""Answering many questions: batches of queries of similar length, answers in the order asked.
+"""Answering many questions in batches of one size.
 
 It knows nothing of methods: a method brings queries (prompts with their adapters) and gets `Decoded`s.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from eval.methods.protocol import Reply
 from plume_memory.errors import InvalidInput
 from plume_memory.model.decode import Decoded, DecodeSettings, FusedDecoder, Query
-from plume_memory.model.rivals import Contest, Won, decode_contests
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,20 +41,7 @@ class Answerer:
 
     def answer(self, queries: Sequence[Query]) -> list[Decoded]:
         """Decode the queries and return their answers in the order given; see `FusedDecoder.stream` for the errors."""
-        # Neighbours in length need little padding; sorted() is stable, so the batches are determined.
-        order = sorted(range(len(queries)), key=lambda i: _tokens(queries[i]))
-        answers: dict[int, Decoded] = {}
-        for start in range(0, len(order), self.batch):
-            members = order[start : start + self.batch]
-            decoded = self.decoder.decode([queries[i] for i in members], self.settings)
-            answers.update(zip(members, decoded, strict=True))
-        return [answers[i] for i in range(len(queries))]
-
-    def answer_contests(self, contests: Sequence[Contest]) -> list[Won]:
-        """Decode contests and return what won each, in the order given; every rival counts as one of the batch."""
-        return decode_contests(
-            lambda queries, settings: replace(self, settings=settings).answer(queries), contests, self.settings
-        )
+        return self.decoder.decode(queries, self.settings, batch=self.batch)
 
 
 def reply(decoded: Decoded, detail: Mapping[str, Any] | None = None) -> Reply:
@@ -66,9 +52,3 @@ def reply(decoded: Decoded, detail: Mapping[str, Any] | None = None) -> Reply:
 def replies(decoded: Sequence[Decoded], detail: Mapping[str, Any] | None = None) -> list[Reply]:
     """Many answers that share one detail; see `reply`."""
     return [reply(one, detail) for one in decoded]
-
-
-def _tokens(query: Query) -> int:
-    """Tokens of the query's longer stream."""
-    evidence = query.evidence_row.tokens if query.evidence_row is not None else 0
-    return max(query.global_row.tokens, evidence)

@@ -1,27 +1,26 @@
 """Methods whose memory is an adapter a hypernetwork wrote: D2L, its oracle, PLUME and its ablations.
 
 All share one engine, so model, network and cache are the same for every row of a table. PLUME here takes the
-same steps as `Snapshot.ask` does and gives the same answers (a test compares them).
+steps of the library itself (answering/answer.py) and gives the same answers (a test compares them).
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
-from functools import partial
 from typing import Any, Literal
 
 from eval.methods.decoding import Answerer, replies, reply
 from eval.methods.protocol import Prepared, Reply
 from eval.records import MuseQuestion, MuseTransition
+from plume_memory.answering.answer import PreparedQuestion, decode_all, evidence_of, prepare
 from plume_memory.answering.grounding import source_of
 from plume_memory.encoding import Cache
 from plume_memory.engine import Engine
 from plume_memory.errors import InvalidInput
 from plume_memory.lora.algebra import compose_global, frobenius_norm, scaled, weighted_sum
 from plume_memory.lora.factors import LoraFactors
-from plume_memory.model.decode import Query
-from plume_memory.model.rivals import Contest
+from plume_memory.model.decode import Decoded, Query
 from plume_memory.model.streams import Row
 from plume_memory.records import History, ScoredUnit, Transition, join_transitions, join_units
 from plume_memory.retrieval.lexical import UnitIndex
@@ -162,55 +161,54 @@ class PreparedPlume:
     global_adapter: LoraFactors | None
 
     def answer(self, questions: Sequence[MuseQuestion]) -> list[Reply]:
-        """Route, attach the evidence, decode both streams."""
-        routed = [self.route(question) for question in questions]
-        sides = [self.method.engine.sides(units) for units in routed]
-        contests = [self.contest(question, own) for question, own in zip(questions, sides, strict=True)]
-        answers = []
-        decided = self.method.answerer.answer_contests(contests)
-        for question, won, own in zip(questions, decided, sides, strict=True):
-            decoded, units = won.decoded, own[won.rival]
-            steps = len(decoded.trace)
-            traced = {
-                "mean_weight": math.fsum(t.weight for t in decoded.trace) / steps,
-                "mean_js": math.fsum(t.js for t in decoded.trace) / steps,
-            }
-            evidence: dict[str, Any] = {"evidence": "", "evidence_from": None, "score": None}
-            if units:
-                text = join_units([one.unit for one in units])
-                source = source_of(decoded.text, question.question, units) or units[0]
-                evidence = {"evidence": text, "evidence_from": source.unit.version, "score": source.score}
-            answers.append(reply(decoded, {**evidence, **traced}))
-        return answers
+        """Take the library's own steps, with one stream taken away where the method says so."""
+        method = self.method
+        prepared = [self.prepared(question) for question in questions]
+        decoded = decode_all(method.engine.decoder, prepared, method.answerer.settings, batch=method.answerer.batch)
+        return [self._reply(one, own) for one, own in zip(prepared, decoded, strict=True)]
 
-    def route(self, question: MuseQuestion) -> list[ScoredUnit]:
-        """The units a question activates, in the router's order."""
-        engine = self.method.engine
-        if self.method.evidence == "routed":
-            return engine.activate(self.index, question.question, self.method.cache)
+    def evidence(self, question: MuseQuestion) -> tuple[ScoredUnit, ...]:
+        """What a question is answered from, the first in rank first."""
+        method = self.method
+        if method.evidence == "routed":
+            return evidence_of(method.engine, self.index, question.question, method.cache)
         # the latest unit that shares the longest piece of the evidence: it may run over a unit's end
         gold = max(self.index, key=lambda unit: (_shared(unit.text, question.gold_evidence), unit.position))
-        return [ScoredUnit(gold, 0.0, True)]
+        return (ScoredUnit(gold, 0.0),)
 
-    def contest(self, question: MuseQuestion, sides: Sequence[Sequence[ScoredUnit]]) -> Contest:
-        """A rival for each evidence that may answer."""
-        if self.method.streams == "global only":
-            return Contest((self.query(question, sides[0]),))
-        return self.method.engine.contest_between(partial(self.query, question), question.question, sides)
-
-    def query(self, question: MuseQuestion, units: Sequence[ScoredUnit], scale: float | None = None) -> Query:
-        """The rows of one question by one evidence; for `scale` see `Engine.evidence`."""
-        engine = self.method.engine
+    def prepared(self, question: MuseQuestion) -> PreparedQuestion:
+        """The rows of one question."""
+        method = self.method
+        engine = method.engine
         framed = engine.base.chat.framed([{"role": "user", "content": question.question}])
-        if self.method.streams == "global only":
-            return engine.query(framed, self.global_adapter, None)
-        if not units:  # memory does not bear on the question
-            return engine.query(framed, None, None)
-        evidence = engine.evidence([one.unit for one in units], framed, self.method.cache, scale=scale)
-        whole = engine.query(framed, self.global_adapter, evidence)
-        if self.method.streams == "fused" or whole.evidence_row is None:
+        evidence = self.evidence(question)
+        if method.streams == "global only":
+            return PreparedQuestion(question.question, evidence, engine.query(framed, self.global_adapter, None))
+        whole = prepare(engine, question.question, framed, evidence, self.global_adapter, method.cache)
+        if method.streams == "fused":
             return whole
-        return Query(whole.evidence_row)
+        return replace(whole, query=_evidence_alone(whole.query), retry=whole.retry and _evidence_alone(whole.retry))
+
+    def _reply(self, prepared: PreparedQuestion, decoded: Decoded) -> Reply:
+        steps = len(decoded.trace)
+        detail: dict[str, Any] = {
+            "evidence": "",
+            "evidence_from": None,
+            "score": None,
+            "mean_weight": math.fsum(t.weight for t in decoded.trace) / steps,
+            "mean_js": math.fsum(t.js for t in decoded.trace) / steps,
+        }
+        units = prepared.evidence
+        if units:
+            source = source_of(decoded.text, prepared.question, units) or units[0]
+            text = join_units([one.unit for one in units])
+            detail |= {"evidence": text, "evidence_from": source.unit.version, "score": source.score}
+        return reply(decoded, detail)
+
+
+def _evidence_alone(query: Query) -> Query:
+    """The evidence row as the only one; the global row where there is none."""
+    return query if query.evidence_row is None else replace(query, global_row=query.evidence_row, evidence_row=None)
 
 
 def _row(engine: Engine, question: str, factors: LoraFactors | None) -> Row:

@@ -1,4 +1,4 @@
-"""PlumeRetriever: the units a memory's router activates, as LangChain documents. No embedding model."""
+"""PlumeRetriever: the units that a memory retrieves for a question, as LangChain documents. No embedding model."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class PlumeRetriever(BaseRetriever):
     """Returns the written text that bears on a question, from the newest version of a memory.
 
-    The order is the router's order of activation: the first document is the evidence an answer would be
+    The order is that of `memory.route`: the first document is the evidence that an answer would most likely be
     decoded from. There are exactly `k` documents where the history has that many units.
 
         PlumeRetriever(memory=memory, k=3).invoke("Where does Alice live?")
@@ -28,7 +28,7 @@ class PlumeRetriever(BaseRetriever):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None
     ) -> list[Document]:
-        """Return the units in the order of activation.
+        """Return the units, the best first.
 
         Raises:
             InvalidInput: k is below 1.
@@ -44,7 +44,8 @@ class PlumeRetriever(BaseRetriever):
                 id=f"{memory.name}:{unit.version}:{unit.start}-{unit.end}",
                 page_content=unit.text,
                 metadata={
-                    "score": score,
+                    "score": one.score,
+                    "superseded": one.superseded,
                     "memory": memory.name,
                     "version": unit.version,
                     "start": unit.start,
@@ -52,5 +53,6 @@ class PlumeRetriever(BaseRetriever):
                     "created_at": written_at[unit.version],
                 },
             )
-            for unit, score in ((one.unit, one.score) for one in routed)
+            for one in routed
+            for unit in (one.unit,)
         ]

@@ -16,7 +16,7 @@ from langchain_core.tools import BaseTool, ToolException
 from pydantic import BaseModel, Field
 
 from plume_memory.errors import InvalidInput, PlumeError
-from plume_memory.segmentation.terms import terms_of
+from plume_memory.terms import terms_of
 
 if TYPE_CHECKING:
     from plume_memory.memory import ParametricMemory

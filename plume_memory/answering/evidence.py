@@ -1,108 +1,49 @@
-"""Chooses what of a history becomes the evidence of a question. Knows no model and no log.
+"""Chooses what of the ranked units becomes the evidence of a question, or that none does. Knows no model."""
 
-The paper's router picks one unit (route.py). Beyond the paper, each a setting of its own: the router `sentences`,
-several units as one evidence, each of them as a rival of all together, and `relevance`, by which a question that the
-evidence hardly makes likelier than no text does is not about this memory: it gets no evidence, and the engine answers
-it without the global adapter too.
-"""
+from collections.abc import Sequence
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-
-from plume_memory.answering.grounding import log_score
-from plume_memory.answering.relevance import gain_of, share_needed
 from plume_memory.policy import AnswerPolicy
 from plume_memory.records import ScoredUnit, best_gain, join_units
-from plume_memory.retrieval.lexical import Likelihoods, UnitIndex
-from plume_memory.retrieval.supersede import BARE, Rules
+from plume_memory.terms import FUNCTION_WORDS, terms_of
 
-QuestionLogProbs = Callable[[Sequence[str], str], Sequence[Sequence[float]]]
-"""(texts, question) -> log p of each of the question's tokens behind each text, in nats."""
+NAMED_SHARE = 0.5
+"""Share of `min_gain` that is enough where the question and the evidence name the same."""
 
-
-@dataclass(frozen=True, slots=True)
-class Activation:
-    """Routes a question to its evidence, by the settings."""
-
-    settings: AnswerPolicy
-    read: QuestionLogProbs
-    """By a trained reranker, or by the bare model."""
-    rules: Rules = BARE
-    """Of who reads."""
-
-    def rank(self, index: UnitIndex, question: str, *, k: int) -> list[ScoredUnit]:
-        """Return up to `k` units in the order of activation, by the router of the settings; none is missing.
-
-        Raises:
-            InvalidInput: the index is empty, k is below 1, or the question has half a character.
-        """
-        settings = self.settings
-        if settings.router == "lexical":
-            return index.rank(question, delta=settings.delta, k=k)
-
-        if settings.router == "likelihood":
-            return index.rerank(question, self._read_for(question), k=k, rules=self.rules)
-        return index.ranked_retold(question, self._read_for(question), k=k, rules=self.rules)
-
-    def activate(self, index: UnitIndex, question: str) -> list[ScoredUnit]:
-        """Return the evidence of a question, the first in rank first; none where memory does not bear on it.
-
-        Where units are read, by the router or for `relevance`, each says what the question gains by it
-        (`ScoredUnit.gain`).
-
-        Raises:
-            InvalidInput: the index is empty, or the question has half a character.
-        """
-        k = self.settings.evidence_units
-        if self.settings.router == "sentences":  # without what is retold
-            chosen = index.retold(question, self._read_for(question), k=k, rules=self.rules)
-        else:
-            chosen = self.rank(index, question, k=k)
-        unread = self.settings.router == "lexical" and self.settings.relevance is None
-        if not chosen or unread or not question.strip():
-            return chosen
-        nothing, *behind = self.read(["", *(one.unit.text for one in chosen)], question)
-        gaining = [replace(one, gain=gain_of(nothing, own)) for one, own in zip(chosen, behind, strict=True)]
-        return gaining if self._bears_on(gaining, question) else []
-
-    def sides(self, routed: Sequence[ScoredUnit]) -> list[list[ScoredUnit]]:
-        """Return the evidences that may answer: all activated units together, then each alone if it is to answer too.
-
-        Without activated units the only side is empty; one that leads the others by `alone_lead` is the only side.
-        """
-        together = [list(routed)]
-        if self.settings.alone_margin is None or len(routed) < 2:
-            return together
-        leader = leader_of(routed, self.settings.alone_lead)
-        return together + [[one] for one in routed] if leader is None else [[leader]]
-
-    def _read_for(self, question: str) -> Likelihoods:
-        return lambda texts: [sum(each) / len(each) for each in self.read(texts, question)]
-
-    def _bears_on(self, gaining: Sequence[ScoredUnit], question: str) -> bool:
-        gain = best_gain(gaining)
-        if self.settings.relevance is None or gain is None:
-            return True
-        evidence = join_units([one.unit for one in gaining])
-        return gain >= self.settings.relevance * share_needed(question, evidence)
+_FIRST_PERSON = frozenset(["i", "me", "mine", "my", "myself", "our", "ours", "us", "we"])
+"""Terms that stand for one another: a note in the first person is asked about in the first person."""
 
 
-def leader_of(routed: Sequence[ScoredUnit], lead: float | None) -> ScoredUnit | None:
-    """Return the first of ranked units if it is surely the evidence, else None.
+def choose_evidence(ranked: Sequence[ScoredUnit], question: str, policy: AnswerPolicy) -> tuple[ScoredUnit, ...]:
+    """Return the units an answer is made from, the first in rank first; none where the memory is not relevant.
 
-    Who ranks the units was not taught which of two tellings is the newer one, so one that was told later counts for
-    more than its score says.
+    They are the best `evidence_units` that none supersedes.
 
     Args:
-        routed: at least one unit, in the router's order.
-        lead: nats a token by which it must be likelier than every other, and twice as many where that one was told
-            later; None: none ever is.
+        ranked: of `retrieve`.
+        question: what is asked.
+        policy: its `retrieval` ranked them.
     """
-    if lead is None:
-        return None
-    first, *others = routed
-    for other in others:
-        needed = 2 * lead if other.unit.version > first.unit.version else lead
-        if log_score([first]) - log_score([other]) < needed:
-            return None
-    return first
+    if policy.retrieval == "lexical":
+        return tuple(ranked[: policy.evidence_units])
+    current = [one for one in ranked if one.gain is not None and not one.superseded][: policy.evidence_units]
+    return tuple(current) if current and is_relevant(current, question, policy.min_gain) else ()
+
+
+def is_relevant(units: Sequence[ScoredUnit], question: str, min_gain: float | None) -> bool:
+    """Return whether units that were read gain enough for a question (docs/decisions: relevance).
+
+    Half of `min_gain` (`NAMED_SHARE`) is enough where both name the same thing, or both speak in the first person: a
+    short question has little to gain. None: always.
+    """
+    gain = best_gain(units)
+    if min_gain is None or gain is None:
+        return True
+    return gain >= min_gain * share_needed(question, join_units([one.unit for one in units]))
+
+
+def share_needed(question: str, evidence: str) -> float:
+    """Return the share of `min_gain` that the gain must reach: `NAMED_SHARE` or 1."""
+    asked, said = set(terms_of(question)), set(terms_of(evidence))
+    if (asked & said) - FUNCTION_WORDS:
+        return NAMED_SHARE
+    return NAMED_SHARE if asked & _FIRST_PERSON and said & _FIRST_PERSON else 1.0

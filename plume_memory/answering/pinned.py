@@ -5,28 +5,25 @@ the next version; it neither blocks nor changes an answer that is being decoded.
 """
 
 import threading
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, Unpack
 
-from plume_memory.answering.grounding import source_of
+from plume_memory.answering.answer import PreparedQuestion, decode_all, decode_stream, evidence_of, finish, prepare
+from plume_memory.answering.options import AskOptions, DecodeOptions, settings_of
 from plume_memory.encoding import Cache
 from plume_memory.engine import Engine
 from plume_memory.errors import InvalidInput
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.lora.files import export_peft, save_factors
-from plume_memory.model.decode import Decoded, DecodeSettings, Query, Step, collect
-from plume_memory.model.grammar import Grammar
+from plume_memory.model.decode import DecodeSettings, Step, collect
 from plume_memory.model.hub import named_source
 from plume_memory.model.prompt import Message
-from plume_memory.model.rivals import Contest, decode_contests, stream_contest
 from plume_memory.records import Answer, History, ScoredUnit
 from plume_memory.retrieval.lexical import UnitIndex
-
-BATCH = 16
-"""Queries decoded at once: every row of a batch holds a copy of its adapter."""
+from plume_memory.retrieval.retrieve import retrieve
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,22 +33,6 @@ class AnswerChunk:
     text: str
     answer: Answer | None = None
     """The whole answer, on the last chunk only."""
-
-
-class DecodeOptions(TypedDict, total=False):
-    """How answers are decoded; see `Snapshot.ask`."""
-
-    max_new_tokens: int | None
-    min_new_tokens: int
-    stop: Sequence[str]
-    top_candidates: int
-    grammar: Grammar | None
-
-
-class AskOptions(DecodeOptions, total=False):
-    """The same, for one question."""
-
-    tools: Sequence[Mapping[str, Any]] | None
 
 
 class Snapshot:
@@ -110,96 +91,65 @@ class Snapshot:
         return self._engine.discard(self._history, self._cache)
 
     def route(self, query: str, *, k: int = 1) -> list[ScoredUnit]:
-        """Return units in the order of activation; empty for an empty memory, and none is missing otherwise.
+        """Return the best `k` units for a question, fewer only where the history has fewer; see `retrieve`.
 
-        Candidates (within the router's margin of the best) come first; then the rest as the router ranks them, with
-        `sentences` what is retold later behind what retells it. Which of them an answer is from is for the answer
-        to say: a question that memory does not bear on has a ranking too.
+        Which of them an answer is from is for the answer to say: a question that the memory is not relevant to has a
+        ranking too, and a unit whose `superseded` is set is never evidence.
 
         Raises:
-            InvalidInput: k is below 1, or another router than the lexical one is asked half a character.
+            InvalidInput: k is below 1, or half a character is asked and read.
         """
         if k < 1:
             raise InvalidInput(f"k must be at least 1, got {k}.")
-        return self._engine.rank(self._index, query, self._cache, k=k) if len(self._index) else []
+        engine = self._engine
+        return retrieve(self._index, query, engine.reader.of(self._cache), engine.policy, k=k)[:k]
 
-    def ask(
-        self,
-        question: str | Sequence[Message],
-        *,
-        max_new_tokens: int | None = None,
-        min_new_tokens: int = 0,
-        stop: Sequence[str] = (),
-        top_candidates: int = 0,
-        grammar: Grammar | None = None,
-        tools: Sequence[Mapping[str, Any]] | None = None,
-    ) -> Answer:
+    def ask(self, question: str | Sequence[Message], **options: Unpack[AskOptions]) -> Answer:
         """Answer from the weights: the prompt holds the question only.
 
         Args:
             question: a question, or a conversation that ends with a user or tool turn (its last user
                 turn is routed).
-            max_new_tokens: longest answer; the engine's setting when not given. Where units also answer alone, one
-                shorter than their trial (`TRIAL_TOKENS`) can choose another of them.
-            min_new_tokens: the model does not end its answer before this many tokens.
-            stop: texts that end the answer; none of them is part of it.
-            top_candidates: keep this many candidates of both streams per token in the trace.
-            grammar: what the answer may look like.
-            tools: what the model may call, in OpenAI's shape; the answer's text then may hold calls.
+            **options: see `AskOptions`.
 
         Raises:
             InvalidInput: an empty question, a conversation that does not end with a user or tool
-                turn, or a grammar that the model's vocabulary cannot follow.
+                turn, or as `DecodeOptions`.
             PromptTooLong: the prompt leaves no room in the model's context window.
         """
-        settings = self._settings(max_new_tokens, min_new_tokens, stop, top_candidates, grammar)
-        return self._decode([question], settings, tools)[0]
+        tools = options.pop("tools", None)
+        return self._answers([question], settings_of(self._engine.policy, options), tools)[0]
 
-    def ask_many(
-        self,
-        questions: Sequence[str],
-        *,
-        max_new_tokens: int | None = None,
-        min_new_tokens: int = 0,
-        stop: Sequence[str] = (),
-        top_candidates: int = 0,
-        grammar: Grammar | None = None,
-    ) -> list[Answer]:
-        """Answer several questions in one batch; same answers as one by one. See `ask`."""
+    def ask_many(self, questions: Sequence[str], **options: Unpack[DecodeOptions]) -> list[Answer]:
+        """Answer several questions in batches; see `ask`.
+
+        In float32 the answers are those of one at a time. In bfloat16 a batch rounds otherwise, and of two candidates
+        within that rounding the other one may be chosen.
+        """
         if isinstance(questions, str):
             raise InvalidInput(f"`questions` is a list of questions; write [{questions!r}], or ask({questions!r}).")
-        return self._decode(
-            questions, self._settings(max_new_tokens, min_new_tokens, stop, top_candidates, grammar), None
-        )
+        return self._answers(questions, settings_of(self._engine.policy, options), None)
 
     def stream(
-        self,
-        question: str | Sequence[Message],
-        *,
-        max_new_tokens: int | None = None,
-        min_new_tokens: int = 0,
-        stop: Sequence[str] = (),
-        top_candidates: int = 0,
-        grammar: Grammar | None = None,
-        tools: Sequence[Mapping[str, Any]] | None = None,
+        self, question: str | Sequence[Message], **options: Unpack[AskOptions]
     ) -> Generator[AnswerChunk, None, None]:
         """Answer piece by piece; the last chunk carries the whole `Answer`. See `ask`.
 
-        Where units also answer alone (`AnswerPolicy.alone_margin`), the first piece comes when the trial that
-        chooses between them is over: after as many steps as a short answer has tokens. With `insist_scale` it comes
-        with the first word of the evidence; an answer without one is decoded again before anything is given.
+        With `AnswerPolicy.retry_scale` the first piece comes with the first word of the evidence; an answer without
+        one is decoded again before anything is given. What may turn out to run on is held back (model/run_on.py).
         """
-        settings = self._settings(max_new_tokens, min_new_tokens, stop, top_candidates, grammar)
-        asked, contest, sides = self._prepared(question, tools)
-        told: list[tuple[int, Step]] = []
-        with closing(stream_contest(self._engine.decoder, contest, settings)) as decoding:
-            for rival, step in decoding:
-                told.append((rival, step))
+        tools = options.pop("tools", None)
+        settings = settings_of(self._engine.policy, options)
+        prepared = self._prepared([question], tools)[0]
+        steps: list[Step] = []
+        with closing(decode_stream(self._engine.decoder, prepared, settings)) as decoding:
+            for step in decoding:
+                steps.append(step)
                 if step.finish_reason is None and step.text:
                     yield AnswerChunk(step.text)
-        rival, last = told[-1]
-        decoded = collect(contest.rivals[rival], [step for _, step in told])
-        yield AnswerChunk(last.text, self._answer(asked, decoded, sides[rival]))
+        decoded = collect(prepared.query, steps)
+        answer = finish(self._engine, prepared, decoded, memory=self.memory, version=self.version)
+        yield AnswerChunk(steps[-1].text, answer)
 
     def export_adapter(self, directory: str | Path, *, format: Literal["peft", "safetensors"] = "peft") -> Path:
         """Write the global adapter for other programs.
@@ -235,67 +185,33 @@ class Snapshot:
             raise InvalidInput(f"Cannot write the adapter to {folder}: {err}") from err
         return folder
 
-    def _decode(
+    def _answers(
         self,
         questions: Sequence[str | Sequence[Message]],
         settings: DecodeSettings,
         tools: Sequence[Mapping[str, Any]] | None,
     ) -> list[Answer]:
-        prepared = [self._prepared(question, tools) for question in questions]
-        won = decode_contests(self._in_batches, [contest for _, contest, _ in prepared], settings)
+        prepared = self._prepared(questions, tools)
+        decoded = decode_all(self._engine.decoder, prepared, settings)
         return [
-            self._answer(asked, own.decoded, sides[own.rival])
-            for own, (asked, _, sides) in zip(won, prepared, strict=True)
+            finish(self._engine, one, own, memory=self.memory, version=self.version)
+            for one, own in zip(prepared, decoded, strict=True)
         ]
 
-    def _in_batches(self, queries: Sequence[Query], settings: DecodeSettings) -> list[Decoded]:
-        decoder = self._engine.decoder
-        batches = (queries[at : at + BATCH] for at in range(0, len(queries), BATCH))
-        return [decoded for batch in batches for decoded in decoder.decode(batch, settings)]
-
     def _prepared(
-        self, question: str | Sequence[Message], tools: Sequence[Mapping[str, Any]] | None
-    ) -> tuple[str, Contest, list[list[ScoredUnit]]]:
-        """What is routed of a question, its rivals, and the units of each one's evidence in the router's order."""
-        messages = _turns(question)
-        asked = _asked(messages)
-        framed = self._engine.base.chat.framed(messages, tools)
-        sides = self._engine.sides(self._engine.activate(self._index, asked, self._cache) if len(self._index) else [])
-        # an empty memory, or one that does not bear on the question, needs no global adapter
-        global_adapter = self.global_adapter if sides[0] else None
-        return asked, self._engine.contest(asked, framed, global_adapter, sides, self._cache), sides
-
-    def _settings(
-        self,
-        max_new_tokens: int | None,
-        min_new_tokens: int,
-        stop: Sequence[str],
-        top_candidates: int,
-        grammar: Grammar | None,
-    ) -> DecodeSettings:
-        if isinstance(stop, str):
-            raise InvalidInput(f"`stop` is a list of texts; write stop=[{stop!r}].")
-        return self._engine.decode_settings(
-            max_new_tokens=max_new_tokens,
-            min_new_tokens=min_new_tokens,
-            stop=stop,
-            top_candidates=top_candidates,
-            grammar=grammar,
-        )
-
-    def _answer(self, asked: str, decoded: Decoded, routed: Sequence[ScoredUnit]) -> Answer:
-        settings = self._engine.policy
-        return Answer(
-            text=decoded.text,
-            memory=self.memory,
-            version=self.version,
-            evidence=source_of(decoded.text, asked, routed),
-            usage=decoded.usage,
-            finish_reason=decoded.finish_reason,
-            trace=decoded.trace,
-            evidence_units=tuple(sorted(routed, key=lambda one: (one.unit.position, one.unit.start))),
-            calibration=(*settings.confidence, settings.confidence_gain),
-        )
+        self, questions: Sequence[str | Sequence[Message]], tools: Sequence[Mapping[str, Any]] | None
+    ) -> list[PreparedQuestion]:
+        """The questions with their evidence and rows."""
+        engine, prepared = self._engine, []
+        for question in questions:
+            messages = _turns(question)
+            asked = _asked(messages)
+            framed = engine.base.chat.framed(messages, tools)
+            evidence = evidence_of(engine, self._index, asked, self._cache)
+            # an empty memory, or one that is not relevant to the question, needs no global adapter
+            global_adapter = self.global_adapter if evidence else None
+            prepared.append(prepare(engine, asked, framed, evidence, global_adapter, self._cache, tools=bool(tools)))
+        return prepared
 
 
 def _turns(question: str | Sequence[Message]) -> list[Message]:
@@ -330,8 +246,11 @@ class _NoCache:
 
     place = ""
 
-    def fetch(self, key: str, kind: str, build: Callable[[], bytes]) -> bytes:
-        return build()
+    def get(self, key: str) -> bytes | None:
+        return None
+
+    def put(self, key: str, kind: str, content: bytes) -> None:
+        return None
 
     def discard(self, key: str) -> None:
         return None

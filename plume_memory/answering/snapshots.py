@@ -6,14 +6,17 @@ lets go of everything older than that: also when another object, or another proc
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
 
 from plume_memory.answering.pinned import Snapshot
 from plume_memory.engine import Engine
 from plume_memory.records import History
 from plume_memory.retrieval.lexical import UnitIndex
+from plume_memory.store.artifacts import ArtifactStore
+from plume_memory.store.database import Database
+from plume_memory.store.derivations import Derivations
 from plume_memory.store.derived import DerivedCache
 from plume_memory.store.log import Log
+from plume_memory.store.sources import Sources
 
 KEPT = 4
 
@@ -24,17 +27,17 @@ class Snapshots:
     Args:
         log: where the histories are.
         memory: name of the memory.
-        engine: the engine, loaded when it is first asked for.
-        cache: makes the cache of what is derived, for the state after an erasure (0: none).
+        engine: the engine.
+        database: of the log, and of what is derived.
+        artifacts: the bytes of what is derived.
     """
 
-    def __init__(
-        self, log: Log, memory: str, *, engine: Callable[[], Engine], cache: Callable[[int], DerivedCache]
-    ) -> None:
+    def __init__(self, log: Log, memory: str, *, engine: Engine, database: Database, artifacts: ArtifactStore) -> None:
         self._log = log
         self._memory = memory
         self._engine = engine
-        self._cache = cache
+        self._database = database
+        self._artifacts = artifacts
         self._lock = threading.Lock()
         self._kept: OrderedDict[int, Snapshot] = OrderedDict()
         self._newest: tuple[History, UnitIndex] | None = None
@@ -57,9 +60,9 @@ class Snapshots:
                 return self._kept[number]
         cache = self._cache(last_erasure)
         if is_stale:
-            self._engine().release(cache.place)
+            self._engine.release(cache.place)
         history = self._log.history(self._memory, number)
-        snapshot = Snapshot(history, self._index(history, last_erasure), self._engine(), cache)
+        snapshot = Snapshot(history, self._index(history, last_erasure), self._engine, cache)
         with self._lock:
             if last_erasure != self._last_erasure:
                 return snapshot  # pinned before an erasure, perhaps with what it erased: given out, and not kept
@@ -73,6 +76,11 @@ class Snapshots:
         with self._lock:
             self._let_go()
 
+    def _cache(self, last_erasure: int) -> DerivedCache:
+        """Of what is derived, for the state after an erasure (0: none)."""
+        sources = Sources(self._database, self._memory, last_erasure=last_erasure)
+        return DerivedCache(Derivations(self._database), self._artifacts, sources)
+
     def _let_go(self) -> None:
         """`clear`, for a caller that holds the lock."""
         self._kept.clear()
@@ -84,9 +92,9 @@ class Snapshots:
             known = self._newest
         if known and history.transitions[: len(known[0].transitions)] == known[0].transitions:
             fresh = history.transitions[len(known[0].transitions) :]
-            index = known[1].extended(self._engine().segmenter.units(fresh, first_position=len(known[1])))
+            index = known[1].extended(self._engine.segmenter.units(fresh, first_position=len(known[1])))
         else:
-            index = UnitIndex(self._engine().segmenter.units(history.transitions))
+            index = UnitIndex(self._engine.segmenter.units(history.transitions))
         with self._lock:
             if last_erasure == self._last_erasure:
                 self._newest = (history, index)

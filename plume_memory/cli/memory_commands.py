@@ -195,9 +195,9 @@ def route(
         units = memory.at(version=at).route(query, k=k)
 
         def people() -> None:
-            rows = table("score", "candidate", "version", "unit")
+            rows = table("score", "superseded", "version", "unit")
             for scored in units:
-                mark = "yes" if scored.candidate else ""
+                mark = "yes" if scored.superseded else ""
                 add_row(rows, f"{scored.score:.3g}", mark, str(scored.unit.version), scored.unit.text.strip())
             OUT.print(rows)
 

@@ -11,21 +11,22 @@ from plume_memory.hypernet.reranker import load_reranker
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.model.base import BaseModel
 from plume_memory.model.hub import HubCheckpoint
-from plume_memory.policy import AnswerPolicy
+from plume_memory.policy import AnswerPolicy, Calibration
 
 
 class LoadedHypernetwork(NamedTuple):
-    """A parameterizer, the settings its answers are best composed with, and its reranker if it has one."""
+    """A parameterizer with the policy it was measured with, its calibration, and its reranker if it has one."""
 
     parameterizer: Parameterizer
-    settings: AnswerPolicy
+    policy: AnswerPolicy
+    calibration: Calibration
     reranker: LoraFactors | None = None
 
 
 def load_hypernetwork(
     base: BaseModel,
     source: Path | HubCheckpoint,
-    settings: AnswerPolicy | None = None,
+    policy: AnswerPolicy | None = None,
     *,
     cache: Path | None = None,
 ) -> LoadedHypernetwork:
@@ -34,7 +35,7 @@ def load_hypernetwork(
     Args:
         base: the model it was trained for.
         source: a folder written by `plume train` or `plume models convert`, or a published checkpoint.
-        settings: of the method; what is set in it overrides what the network was measured with.
+        policy: of the answers; what is set in it overrides what the network was measured with.
         cache: where converted checkpoints are kept.
 
     Raises:
@@ -44,9 +45,9 @@ def load_hypernetwork(
     """
     if isinstance(source, Path) and is_fast_weight(source):
         manifest = read_manifest(source)
-        own = AnswerPolicy(**manifest.answers.model_dump())
         parameterizer = load_fast_weight_parameterizer(base, source)
         reranker = load_reranker(source, manifest.reranker_sha256) if manifest.reranker_sha256 else None
-        return LoadedHypernetwork(parameterizer, settings.over(own) if settings else own, reranker)
-    chosen = settings or AnswerPolicy()
-    return LoadedHypernetwork(load_d2l_parameterizer(base, source, chosen, cache=cache), chosen)
+        chosen = policy.over(manifest.policy) if policy else manifest.policy
+        return LoadedHypernetwork(parameterizer, chosen, manifest.calibration, reranker)
+    chosen = policy or AnswerPolicy()
+    return LoadedHypernetwork(load_d2l_parameterizer(base, source, chosen, cache=cache), chosen, Calibration())

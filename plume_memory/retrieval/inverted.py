@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plume_memory.records import Unit
-from plume_memory.segmentation.terms import terms_of
+from plume_memory.terms import terms_of
 
 
 class Vocabulary:

@@ -1,24 +1,28 @@
-"""How likely a question is behind a text: log p(question | text) under the bare base model.
+"""What a text does for a question: log p(question | text) under the base model, and what the question gains by it.
 
 Unsupervised passage re-ranking (UPR, Sachan et al. 2022, "Improving Passage Retrieval with Zero-Shot
 Question Generation"): a text that holds the answer makes its question likely, whether or not they share
-words. It knows nothing of units or routers.
+words. A trained reranker (hypernet/reranker.py) is attached where the network has one. It knows nothing of units.
 
-A text is read before the question, so what the model keeps of it (key/value states) serves every question: a caller
-that asks more than one passes `keep`.
+A text is read before the question, so what the model keeps of it (key/value states) serves every question.
 
 Legend: R texts of a batch, S tokens of the longest, D hidden width, n tokens of the question, V vocabulary; L layers, H
 key/value heads, d width of a head.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 import torch
 from torch import Tensor
 
 from plume_memory.errors import InvalidInput
-from plume_memory.model.adapters import AdapterRows, attached
+from plume_memory.lora.factors import LoraFactors
+from plume_memory.lru import LRUCache, Owned
+from plume_memory.model.adapters import AdapterRows, attached, shared_rows
 from plume_memory.model.base import BaseModel
 
 BATCH_TOKENS = 4096
@@ -33,6 +37,13 @@ it must not depend on what was read beside it."""
 
 _PROJECTED = 128
 """Positions whose logits [.., V] are held at once: a large vocabulary costs more than the hidden states."""
+
+
+KEPT_BYTES = 256 * 2**20
+"""What is kept of the texts read for questions: some 300 sentences of SmolLM2-135M, 50 of Qwen3-4B."""
+
+Rows = Sequence[Sequence[int]]
+"""Ids of some texts, each with the head of a text."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,58 +63,107 @@ class ReadText:
         return self.keys.nbytes + self.values.nbytes + self.last.nbytes
 
 
-Rows = Sequence[Sequence[int]]
-"""Ids of some texts, each with the head of a text."""
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one text does for a question."""
 
-Keep = Callable[[Rows, Callable[[Rows], Sequence[ReadText]]], Sequence[ReadText]]
-"""(texts, reads some of them) -> each of the texts as it was read, now or before."""
+    log_p: float
+    """Mean log p of the question's tokens behind the text, in nats a token."""
+    gain: float
+    """Nats by which the question's tokens gain over no text, summed over those that gain.
 
-
-def _keep_nothing(texts: Rows, read: Callable[[Rows], Sequence[ReadText]]) -> Sequence[ReadText]:
-    return read(texts)
-
-
-def question_likelihoods(base: BaseModel, texts: Sequence[str], question: str) -> list[float]:
-    """Score how well each text explains a question: the mean of `question_log_probs`, in nats a token."""
-    return [sum(log_probs) / len(log_probs) for log_probs in question_log_probs(base, texts, question)]
+    A question is asked in words that no note foretells ("could you please remind me of …"): their loss says nothing
+    about the memory, and a mean over all tokens lets them hide the few that tell."""
 
 
-def question_log_probs(
-    base: BaseModel,
-    texts: Sequence[str],
-    question: str,
-    *,
-    adapter: AdapterRows | None = None,
-    keep: Keep = _keep_nothing,
-) -> list[list[float]]:
-    r"""Return log p(question token | text, tokens before) of each of the question's n tokens, in nats, by text.
-
-    The model reads "{text}\n\nQuestion:" behind `text_head`, and then " {question}", both without white space
-    at their ends and encoded apart, so that the question has the same ids behind every text. A text that does
-    not fit the context window beside the question keeps its end; of a question longer than `QUESTION_TOKENS`,
-    or than half the window, the end is scored.
+class Reader:
+    """Reads texts for questions, and keeps what it read lately. Safe to share between threads.
 
     Args:
-        base: its lock is taken for one batch at a time.
-        texts: any number, also none.
-        question: not blank.
-        adapter: attached while the model reads, the same for every text (`shared_rows`): a trained reranker; the
-            bare model reads without.
-        keep: gives back texts that were read before, by this model with this adapter, and has the others read.
-
-    Raises:
-        InvalidInput: the question has no token, or half a character.
+        base: the frozen model; its lock is taken for one batch at a time.
+        reranker: attached while it reads; None: the bare model reads.
+        room: bytes kept of texts.
     """
-    asked = question_ids(base, question)[-min(QUESTION_TOKENS, base.context_window // 2) :]
-    head = text_head(base, reranked=adapter is not None)
-    room = base.context_window - len(head) - len(asked)
-    rows = [head + text_ids(base, text)[-room:] for text in texts]
-    read = keep(rows, lambda some: _read(base, some, adapter))
-    found: list[list[float]] = [[] for _ in rows]
-    for batch in _batches([len(row) + len(asked) for row in rows]):
-        for at, values in zip(batch, _score(base, [read[i] for i in batch], asked, adapter), strict=True):
-            found[at] = values
-    return found
+
+    def __init__(self, base: BaseModel, reranker: LoraFactors | None = None, *, room: int = KEPT_BYTES) -> None:
+        self._base = base
+        self._adapter = None if reranker is None else shared_rows(reranker, device=base.device, dtype=base.dtype)
+        self._kept: LRUCache = LRUCache(room, size=attrgetter("nbytes"))
+
+    def of(self, owner: Owned) -> "OwnedReader":
+        """Return a reader of one owner's texts, which keeps what it reads of them."""
+        return OwnedReader(self, owner)
+
+    def read(self, texts: Sequence[str], question: str, owner: Owned | None = None) -> list[Reading]:
+        """Return what each text does for a question, from one pass over all of them and no text.
+
+        Args:
+            texts: any number.
+            question: not blank.
+            owner: whose texts they are: what was read for one question is not read again for the next, as long as it
+                is among the last `room` bytes. None: nothing is kept.
+
+        Raises:
+            InvalidInput: the question has no token, or half a character.
+        """
+        nothing, *behind = self.log_probs(["", *texts], question, owner)
+        return [
+            Reading(sum(own) / len(own), sum(max(0.0, b - n) for n, b in zip(nothing, own, strict=True)))
+            for own in behind
+        ]
+
+    def log_probs(self, texts: Sequence[str], question: str, owner: Owned | None = None) -> list[list[float]]:
+        r"""Return log p(question token | text, tokens before) of each of the question's n tokens, in nats, by text.
+
+        The model reads "{text}\n\nQuestion:" behind `text_head`, and then " {question}", both without white space
+        at their ends and encoded apart, so that the question has the same ids behind every text. A text that does
+        not fit the context window beside the question keeps its end; of a question longer than `QUESTION_TOKENS`,
+        or than half the window, the end is scored. Arguments and errors: `read`.
+        """
+        base = self._base
+        asked = question_ids(base, question)[-min(QUESTION_TOKENS, base.context_window // 2) :]
+        head = text_head(base, reranked=self._adapter is not None)
+        room = base.context_window - len(head) - len(asked)
+        rows = [head + text_ids(base, text)[-room:] for text in texts]
+        read = self._texts(rows, owner)
+        found: list[list[float]] = [[] for _ in rows]
+        for batch in _batches([len(row) + len(asked) for row in rows]):
+            for at, values in zip(batch, _score(base, [read[i] for i in batch], asked, self._adapter), strict=True):
+                found[at] = values
+        return found
+
+    def release(self, place: str) -> None:
+        """Let go of everything that is kept of a place's texts."""
+        self._kept.release(place)
+
+    def discard(self, place: str) -> None:
+        """Forget what was read of a place's texts; what is being read meanwhile may be kept."""
+        self._kept.discard_all(place, "")
+
+    def _texts(self, rows: Rows, owner: Owned | None) -> list[ReadText]:
+        """Each row as it was read, now or before."""
+        if owner is None:
+            return _read(self._base, rows, self._adapter)
+        keys = [hashlib.sha256(json.dumps(list(ids)).encode()).hexdigest() for ids in rows]
+        epoch = self._kept.epoch(owner)
+        found: dict[str, ReadText] = {key: kept for key in keys if (kept := self._kept.get(owner, key)) is not None}
+        missing = {key: row for key, row in zip(keys, rows, strict=True) if key not in found}
+        for key, text in zip(missing, _read(self._base, list(missing.values()), self._adapter), strict=True):
+            self._kept.put(owner, key, text, epoch=epoch)
+            found[key] = text
+        return [found[key] for key in keys]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedReader:
+    """Reads one owner's texts; see `Reader.read`."""
+
+    reader: Reader
+    owner: Owned
+
+    def read(self, texts: Sequence[str], question: str) -> list[Reading]:
+        """Return what each text does for the question."""
+        return self.reader.read(texts, question, self.owner)
 
 
 def text_ids(base: BaseModel, text: str) -> list[int]:
@@ -131,10 +191,8 @@ def text_head(base: BaseModel, *, reranked: bool) -> list[int]:
     """Return what is read before a text: the tokenizer's beginning-of-text token, or for a reranker a line break.
 
     The first token of all is where attention goes that has nowhere to go (an attention sink, Xiao et al. 2024), and of
-    it nothing else is left: were it the text's own, "Bob is a pilot." would say of nobody that he is a pilot. Of 48
-    questions about six people told of in a row (bench/people.py) the shipped reranker put the right sentence first in
-    73 % without, in 98 % with a line break. The bare model's ranking has a lexical score beside it, which knows the
-    name, and gained nothing by one.
+    it nothing else is left: were it the text's own, "Bob is a pilot." would say of nobody that he is a pilot. What it
+    is worth: docs/decisions (text head).
     """
     own = [i for i in base.tokenizer("")["input_ids"] if i == base.tokenizer.bos_token_id]
     return own or (base.chat.encode("\n") if reranked else [])

@@ -12,6 +12,7 @@ normalisation that Qwen's tokenizer begins with (a decomposed letter is counted 
 import json
 import re
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import tiktoken
@@ -44,6 +45,27 @@ def build_encoding(tokenizer_json: dict[str, Any] | str, name: str) -> tiktoken.
         return None
     # A character no alternative matches is a piece of its own: tiktoken would drop it silently.
     return tiktoken.Encoding(name, pat_str=pattern + r"|[\s\S]", mergeable_ranks=ranks, special_tokens={})
+
+
+def counter_of(tokenizer: Any, name: str) -> Callable[[str], int]:
+    """Return a function that counts a text's tokens as a Hugging Face tokenizer does, ready at its first call.
+
+    By tiktoken over the model's own byte-level BPE where it has one; else by the tokenizer itself.
+
+    Args:
+        tokenizer: fast or slow.
+        name: of the model, for messages.
+    """
+
+    @cache
+    def counter() -> Callable[[str], int]:
+        backend = getattr(tokenizer, "backend_tokenizer", None)
+        encoding = build_encoding(backend.to_str(), name) if backend is not None else None
+        if encoding is not None:
+            return token_counter(encoding)
+        return lambda text: len(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    return lambda text: counter()(text)
 
 
 def token_counter(encoding: tiktoken.Encoding) -> Callable[[str], int]:

@@ -1,4 +1,4 @@
-"""Everything that can be computed again from the log: fetched from the artifacts, or built and kept.
+"""Everything that can be computed again from the log: got from the artifacts, or built and put there.
 
 A key names what a value is derived from (model, parameterizer, settings, text), so a value is never
 stale. A damaged or lost artifact is built anew, with a warning; deleting all of them loses nothing.
@@ -7,7 +7,6 @@ What is built while an erasure takes the text it was built from is given out, an
 
 import hashlib
 import logging
-from collections.abc import Callable
 
 from plume_memory.errors import ArtifactError
 from plume_memory.store.artifacts import ArtifactStore
@@ -36,26 +35,29 @@ class DerivedCache:
         """Where the bytes are kept: two caches of one place hold the same."""
         return self._artifacts.root_url
 
-    def fetch(self, key: str, kind: str, build: Callable[[], bytes]) -> bytes:
-        """Return the bytes under `key`, building and keeping them when they are not there or damaged."""
+    def get(self, key: str) -> bytes | None:
+        """Return the bytes under `key`; None when they are not there or damaged."""
         known = self._derivations.lookup(key)
-        if known is not None:
-            try:
-                return self._artifacts.get(known.sha256)
-            except ArtifactError as err:
-                logger.warning("Rebuilding %s from the log: %s", kind, err)
-                self._derivations.forget(key)
-                self._artifacts.delete(known.sha256)
-        content = build()
+        if known is None:
+            return None
+        try:
+            return self._artifacts.get(known.sha256)
+        except ArtifactError as err:
+            logger.warning("Rebuilding %s from the log: %s", known.kind, err)
+            self._derivations.forget(key)
+            self._artifacts.delete(known.sha256)
+            return None
+
+    def put(self, key: str, kind: str, content: bytes) -> None:
+        """Keep bytes under `key`, unless a text that they may be derived from was erased meanwhile."""
         # Noted first: an erasure finds the artifact even if this process is killed behind the next line.
         if self._sources.note(key, hashlib.sha256(content).hexdigest()):
             self._derivations.record(key, kind, self._artifacts.put(content), len(content))
             if not self._sources.is_current():  # erased while it was written: the erasure may have passed by before
                 self.discard(key)
-        return content
 
     def holds(self, key: str) -> bool:
-        """Whether `fetch(key)` would find the bytes without building them."""
+        """Whether `get(key)` would find the bytes."""
         known = self._derivations.lookup(key)
         return known is not None and self._artifacts.has(known.sha256)
 

@@ -19,6 +19,7 @@ from plume_memory.hypernet.reranker import load_reranker, save_reranker
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.model.base import BaseModel
 from plume_memory.model.hub import default_cache
+from plume_memory.policy import AnswerPolicy
 from plume_memory.training.calibrate import calibrate
 from plume_memory.training.card import DataSource, TaskCard
 from plume_memory.training.data import Data, read_data
@@ -69,7 +70,7 @@ def build(base: BaseModel, settings: TrainSettings, *, processes: int = 1, cache
     require_use(settings, vocabulary=base.model.config.vocab_size)
     data = read_data(settings)
     writer = _writer(base, settings, data.source)
-    answers = _answers(settings)  # now: its start may be gone when the network is saved
+    policy = _policy(settings)  # now: its start may be gone when the network is saved
     reranker = _reranker(settings)
     teacher = None
     if settings.objectives.distillation > 0:
@@ -82,7 +83,7 @@ def build(base: BaseModel, settings: TrainSettings, *, processes: int = 1, cache
         writer=writer,
         teacher=teacher,
         processes=processes,
-        save=lambda folder: _save(writer, folder, base, settings, answers, reranker),
+        save=lambda folder: _save(writer, folder, base, settings, policy, reranker),
         card=lambda: card_of(base, settings),
     )
 
@@ -191,7 +192,7 @@ def _save(
     folder: Path,
     base: BaseModel,
     settings: TrainSettings,
-    answers: fastweight.AnswerSettings,
+    policy: AnswerPolicy,
     reranker: LoraFactors | None,
 ) -> None:
     network = writer.network
@@ -202,7 +203,7 @@ def _save(
             base_model=base.name,
             base_fingerprint=base.fingerprint,
             max_tokens=settings.largest_tokens,
-            answers=answers,
+            policy=policy,
             reranker_sha256=None if reranker is None else save_reranker(reranker, folder),
         )
         return
@@ -210,17 +211,14 @@ def _save(
     save_trained(network, folder, base_model=base.name)
 
 
-def _answers(settings: TrainSettings) -> fastweight.AnswerSettings:
-    """How the network is to be asked: as the one it goes on from, or else with the composition it trains with.
-
-    Not how sure it was: that is fitted to its weights.
-    """
-    fresh = fastweight.AnswerSettings()
+def _policy(settings: TrainSettings) -> AnswerPolicy:
+    """How the network is to be asked: as the one it goes on from, or else with the composition it trains with."""
     if settings.start is not None:
-        return fastweight.read_manifest(Path(settings.start).expanduser()).answers.uncalibrated()
+        return fastweight.read_manifest(Path(settings.start).expanduser()).policy
     stage = settings.update
-    composition = {"alpha": stage.alpha, "beta": stage.beta, "lambda_max": stage.lambda_max, "tau": stage.tau}
-    return fresh.model_copy(update=composition)
+    return AnswerPolicy(
+        alpha=stage.alpha, beta=stage.beta, lambda_max=stage.lambda_max, tau=stage.tau, delta=0.4, unit_tokens=192
+    )
 
 
 def _reranker(settings: TrainSettings) -> LoraFactors | None:

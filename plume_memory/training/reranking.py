@@ -31,6 +31,7 @@ from plume_memory.hypernet.reranker import FILE, save_reranker
 from plume_memory.lora.factors import LoraFactors, Pair
 from plume_memory.model.adapters import decoder_layers, shared_rows
 from plume_memory.model.base import BaseModel
+from plume_memory.policy import Calibration
 from plume_memory.retrieval.reader import question_ids, text_head, text_ids
 from plume_memory.training.batches import largest_at
 from plume_memory.training.build import card_of
@@ -184,8 +185,7 @@ class RerankingTask:
         stored = LoraFactors({n: Pair(A.detach(), B.detach()) for n, (A, B) in factors.modules.items()}, factors.layers)
         sha256 = save_reranker(stored.to(device="cpu", dtype=torch.bfloat16), folder)
         # how sure its answers were was fitted to other evidence
-        answers = self._start.manifest.answers.uncalibrated()
-        manifest = self._start.manifest.model_copy(update={"answers": answers, "reranker_sha256": sha256})
+        manifest = self._start.manifest.model_copy(update={"calibration": Calibration(), "reranker_sha256": sha256})
         write_manifest(manifest, folder)
 
     def card(self) -> TaskCard:

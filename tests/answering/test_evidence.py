@@ -1,122 +1,103 @@
-"""What of a history is activated: the gate by relevance, and the sides of a question."""
+"""What of the ranked units becomes the evidence: how many, which, and whether any does."""
 
-from collections.abc import Sequence
+import math
 
 import pytest
 
-from plume_memory.answering.evidence import Activation, leader_of
+from plume_memory.answering.evidence import NAMED_SHARE, choose_evidence, is_relevant, share_needed
 from plume_memory.policy import AnswerPolicy
 from plume_memory.records import ScoredUnit, Unit
-from plume_memory.retrieval.lexical import UnitIndex
 
-TEXTS = ("Alice lives in Bern.", "Bob has a boat.", "Alice plays chess.")
-INDEX = UnitIndex([Unit(i, i + 1, 0, len(text), text) for i, text in enumerate(TEXTS)])
-
-
-def activation(nothing: Sequence[float], behind: Sequence[float], **options: object) -> Activation:
-    """Every text makes the question's tokens as likely as `behind`, no text as `nothing`."""
-    settings = AnswerPolicy(**options)  # type: ignore[arg-type]
-
-    def read(texts: Sequence[str], question: str) -> list[list[float]]:
-        del question
-        return [behind if text else nothing for text in texts]
-
-    return Activation(settings, read)
+UNNAMED = "Where is the boathouse, if you please?"
+NAMED = "Could you remind me where Alice lives, please?"
 
 
-@pytest.mark.parametrize(
-    ("question", "needed"),
-    [
-        ("Where is the boathouse, if you please?", 5.3),
-        ("Could you remind me where Alice lives, please?", 10.6),  # she is named: half of it is enough
-    ],
-)
-def test_a_question_must_gain_the_threshold_or_half_of_it_where_the_evidence_names_the_same(
+def ranked(*units: tuple[float, float | None], superseded: frozenset[int] = frozenset()) -> list[ScoredUnit]:
+    """(score, gain) of units about Alice, in rank."""
+    texts = [f"Alice plays chess number {i}." for i in range(len(units))]
+    return [
+        ScoredUnit(Unit(i, i + 1, 0, len(text), text), score, gain, i in superseded)
+        for i, (text, (score, gain)) in enumerate(zip(texts, units, strict=True))
+    ]
+
+
+def read(**numbers: object) -> AnswerPolicy:
+    return AnswerPolicy(**{"retrieval": "reader", "evidence_units": 3, **numbers})
+
+
+def chosen(units: list[ScoredUnit], policy: AnswerPolicy, question: str = NAMED) -> list[int]:
+    return [one.unit.position for one in choose_evidence(units, question, policy)]
+
+
+# --- which units ----------------------------------------------------------------------------------
+
+
+def test_evidence_is_the_first_current_units_that_were_read() -> None:
+    units = ranked((0.5, 9.0), (0.6, 8.0), (0.4, 7.0), (0.3, 6.0), (0.1, None), superseded=frozenset([1]))
+    assert chosen(units, read(evidence_units=2)) == [0, 2]
+    assert chosen(units, read(evidence_units=9)) == [0, 2, 3]
+    assert chosen(units, read(evidence_units=1)) == [0]
+
+
+def test_of_units_that_were_not_read_or_are_superseded_there_is_no_evidence() -> None:
+    assert chosen(ranked((0.5, None), (0.4, None)), read()) == []
+    assert chosen(ranked((0.5, 9.0), superseded=frozenset([0])), read()) == []
+    assert chosen([], read()) == []
+
+
+def test_by_words_alone_the_first_are_evidence_whatever_they_gain() -> None:
+    units = ranked((0.0, None), (0.9, None), (0.2, None))
+    assert chosen(units, AnswerPolicy(evidence_units=2)) == [0, 1]
+    assert chosen(units, AnswerPolicy()) == [0]
+    assert chosen([], AnswerPolicy()) == []
+
+
+# --- whether the memory is relevant ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("question", "needed"), [(UNNAMED, 5.3), (NAMED, 10.6)])  # she is named: half is enough
+def test_a_question_must_gain_min_gain_or_half_of_it_where_the_evidence_names_the_same(
     question: str, needed: float
 ) -> None:
-    """What some tokens lose does not hide what others gain: most words of a polite question no note foretells."""
-    gains = [-3.0] * 30, [-3.5] * 28 + [-0.5, -0.2]
-    assert activation(*gains, relevance=needed - 0.01).activate(INDEX, question)
-    assert activation(*gains, relevance=needed + 0.01).activate(INDEX, question) == []
+    units = ranked((0.5, 5.3), (0.4, 1.0))
+    assert chosen(units, read(min_gain=needed - 0.01), question) == [0, 1]
+    assert chosen(units, read(min_gain=needed + 0.01), question) == []
 
 
-def test_without_a_threshold_memory_always_answers() -> None:
-    assert len(activation([-1.0], [-9.0], evidence_units=2).activate(INDEX, "Who wrote Hamlet?")) == 2
+def test_without_min_gain_the_memory_always_is_relevant() -> None:
+    assert chosen(ranked((0.5, 0.0), (0.4, -1.0)), read(), "Who wrote Hamlet?") == [0, 1]
+    assert is_relevant(ranked((0.5, None)), UNNAMED, 8.0), "nobody read them"
 
 
-@pytest.mark.parametrize("router", ["lexical", "likelihood", "sentences"])
-def test_a_ranking_misses_no_unit_whatever_the_evidence_leaves_out(router: str) -> None:
-    index = UnitIndex(
-        [Unit(i, i + 1, 0, 9, f"Alice lives in {city}.") for i, city in enumerate(("Bern", "Zug", "Chur"))]
-    )
-    chosen = activation([-2.0], [-1.0], router=router, evidence_units=3)
-    assert sorted(one.unit.position for one in chosen.rank(index, "Where does Alice live?", k=9)) == [0, 1, 2]
-    evidence = [one.unit.position for one in chosen.activate(index, "Where does Alice live?")]
-    assert evidence == [2] if router == "sentences" else sorted(evidence) == [0, 1, 2]
-
-
-def test_sides_are_all_together_and_each_alone_where_each_may_answer() -> None:
-    together, each = activation([-1.0], [-1.0]), activation([-1.0], [-1.0], alone_margin=0.0)
-    routed = together.rank(INDEX, "Alice", k=3)
-    assert together.sides(routed) == [routed]
-    assert each.sides(routed) == [routed, *([one] for one in routed)]
-    assert each.sides(routed[:1]) == [routed[:1]]
-    assert each.sides([]) == [[]]
-
-
-def scored(*units: tuple[int, float]) -> list[ScoredUnit]:
-    return [ScoredUnit(Unit(i, version, 0, 1, "x"), score, True) for i, (version, score) in enumerate(units)]
+def test_the_best_unit_of_the_evidence_says_whether_the_memory_is_relevant() -> None:
+    """It need not be the first; what is no evidence says nothing."""
+    units = ranked((0.5, 1.5), (0.4, 6.0), (0.3, 0.0), (0.2, 99.0))
+    assert chosen(units, read(min_gain=6.0), UNNAMED) == [0, 1, 2]
+    assert chosen(units, read(min_gain=6.1), UNNAMED) == []
+    superseded = ranked((0.5, 1.5), (0.4, 6.0), superseded=frozenset([1]))
+    assert chosen(superseded, read(min_gain=6.0), UNNAMED) == []
 
 
 @pytest.mark.parametrize(
-    ("units", "leads"),
+    ("question", "evidence", "share"),
     [
-        ([(1, 0.5), (1, 0.2)], True),  # 0.92 nats
-        ([(1, 0.5), (1, 0.2), (1, 0.4)], False),
-        ([(2, 0.5), (1, 0.2)], True),
-        ([(1, 0.5), (2, 0.2)], False),  # told later: 1.4 are needed
-        ([(1, 0.5), (2, 0.1)], True),
-        ([(1, 0.5), (2, 0.0)], True),
+        ("What does Kim own?", "Kim owns a red kayak.", NAMED_SHARE),
+        ("What is my job?", "I work as a nurse.", NAMED_SHARE),  # both in the first person
+        ("What is your job?", "I work as a nurse.", 1.0),
+        ("Who is the president of France?", "The launch is on 2 November.", 1.0),  # "the" and "is" name nothing
+        ("Where do I live?", "Kim owns a red kayak.", 1.0),
+        ("", "", 1.0),
     ],
 )
-def test_a_unit_that_leads_all_others_is_the_only_side(units: list[tuple[int, float]], leads: bool) -> None:
-    routed = scored(*units)
-    assert leader_of(routed, 0.7) == (routed[0] if leads else None)
-    assert leader_of(routed, None) is None
-    sides = activation([-1.0], [-1.0], alone_margin=0.0, alone_lead=0.7).sides(routed)
-    assert sides == ([[routed[0]]] if leads else [routed, *([one] for one in routed)])
+def test_half_is_enough_where_both_name_the_same(question: str, evidence: str, share: float) -> None:
+    assert share_needed(question, evidence) == share
+    unit = ScoredUnit(Unit(0, 1, 0, len(evidence), evidence), 0.5, 8.0 * share)
+    assert is_relevant([unit], question, 8.0)
+    assert not is_relevant([unit], question, math.nextafter(8.0, 9.0))
 
 
-def test_without_rivals_no_unit_leads() -> None:
-    routed = scored((1, 0.5), (1, 0.1))
-    assert activation([-1.0], [-1.0], alone_lead=0.7).sides(routed) == [routed]
-
-
-def gains_of(texts: Sequence[str], question: str) -> list[list[float]]:
-    """The first text makes both tokens of the question likelier by 3, the second one of them by 1.5, the third none."""
-    del question
-    behind = {"": (-4.0, -4.0), TEXTS[0]: (-1.0, -1.0), TEXTS[1]: (-2.5, -6.0), TEXTS[2]: (-4.5, -4.0)}
-    return [list(behind[text]) for text in texts]
-
-
-@pytest.mark.parametrize("router", ["lexical", "likelihood", "sentences"])
-def test_a_unit_of_the_evidence_says_what_the_question_gains_by_it(router: str) -> None:
-    reading = Activation(AnswerPolicy(router=router, evidence_units=3, relevance=0.0), gains_of)
-    found = {one.unit.text: one.gain for one in reading.activate(INDEX, "Where does Alice live?")}
-    assert found == {TEXTS[0]: 6.0, TEXTS[1]: 1.5, TEXTS[2]: 0.0}
-    assert {one.gain for one in reading.rank(INDEX, "Where does Alice live?", k=3)} == {None}
-
-
-def test_the_lexical_router_without_relevance_has_nothing_read() -> None:
-    def read(texts: Sequence[str], question: str) -> list[list[float]]:
-        raise AssertionError(f"read for {question!r}: {texts}")
-
-    found = Activation(AnswerPolicy(evidence_units=3), read).activate(INDEX, "Where does Alice live?")
-    assert {one.gain for one in found} == {None}
-
-
-def test_the_best_unit_of_the_evidence_says_whether_memory_bears_on_a_question() -> None:
-    asked = "Where is the boathouse, if you please?"
-    settings = AnswerPolicy(router="likelihood", evidence_units=3, relevance=6.0)
-    assert len(Activation(settings, gains_of).activate(INDEX, asked)) == 3
-    assert Activation(settings.model_copy(update={"relevance": 6.1}), gains_of).activate(INDEX, asked) == []
+def test_a_name_in_any_unit_of_the_evidence_counts() -> None:
+    texts = ("The boat is red.", "Kim owns it.")
+    units = [ScoredUnit(Unit(i, 1, i * 20, i * 20 + len(t), t), 0.5, 4.0) for i, t in enumerate(texts)]
+    assert is_relevant(units, "What is Kim's?", 8.0)
+    assert not is_relevant(units[:1], "What is Kim's?", 8.0)

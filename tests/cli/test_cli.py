@@ -6,7 +6,6 @@ import re
 import sqlite3
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -230,12 +229,10 @@ def test_every_command_has_help_and_json() -> None:
 
 def test_help_starts_without_torch() -> None:
     code = "import sys; from plume_memory.cli.main import main; main(['--help']); sys.exit('torch' in sys.modules)"
-    begun = time.monotonic()
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
     assert done.returncode == 0
     assert "update" in done.stdout
-    assert time.monotonic() - begun < 5
 
 
 def test_models_list_names_the_embedded_default(plume: Any) -> None:

@@ -9,9 +9,10 @@ import torch
 from plume_memory.hypernet.fastweight import checkpoint
 from plume_memory.hypernet.fastweight.config import FastWeightConfig
 from plume_memory.hypernet.fastweight.network import FastWeightNetwork
+from plume_memory.policy import AnswerPolicy
 from plume_memory.testing import byte_tokenizer, tiny_base
 
-ANSWERS = checkpoint.AnswerSettings(alpha=1.0, beta=0.75, lambda_max=1.0, tau=0.3, delta=0.5, unit_tokens=64)
+POLICY = AnswerPolicy(alpha=1.0, beta=0.75, lambda_max=1.0, tau=0.3, delta=0.5, unit_tokens=64)
 
 
 @pytest.fixture(scope="session")
@@ -30,7 +31,7 @@ def tiny_network_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("network")
     torch.manual_seed(0)
     sizes = FastWeightConfig(hidden_size=32, intermediate_size=64, layers=(1, 2), rank=8, value_width=6, mixer_layer=1)
-    checkpoint.save(FastWeightNetwork(sizes), folder, base_model="tiny", max_tokens=64, answers=ANSWERS)
+    checkpoint.save(FastWeightNetwork(sizes), folder, base_model="tiny", max_tokens=64, policy=POLICY)
     return folder
 
 

@@ -9,6 +9,7 @@ from eval.methods.parametric import Plume
 from eval.ranks import candidate_ranks, forced_logits, ranks_of
 from eval.records import MuseQuestion, MuseTransition
 from plume_memory import AnswerPolicy, Engine
+from plume_memory.answering.options import settings_of
 from plume_memory.errors import InvalidInput
 from plume_memory.testing import tiny_base, tiny_engine
 
@@ -20,15 +21,15 @@ def asked(answer: str) -> MuseQuestion:
 
 
 def plume(engine: Engine) -> Plume:
-    return Plume(engine, CountingCache(), Answerer(engine.decoder, engine.decode_settings(), 1))
+    return Plume(engine, CountingCache(), Answerer(engine.decoder, settings_of(engine.policy, {}), 1))
 
 
 def test_what_greedy_decoding_says_has_rank_one_throughout() -> None:
     engine = tiny_engine(bias=True)
     prepared = plume(engine).prepare(MuseTransition("t", "d", 1, TEXTS, ()))
     question = asked("x")
-    query = prepared.query(question, prepared.route(question))
-    said = [step.token_id for step in engine.decoder.decode([query], engine.decode_settings())[0].trace]
+    query = prepared.prepared(question).query
+    said = [step.token_id for step in engine.decoder.decode([query], settings_of(engine.policy, {}))[0].trace]
     ranks = ranks_of(prepared, question, said)
     assert len(said) > 2
     assert ranks.ranks == [1] * len(said)
@@ -40,7 +41,7 @@ def test_a_rank_counts_the_better_candidates() -> None:
     prepared = plume(engine).prepare(MuseTransition("t", "d", 1, TEXTS, ()))
     question = asked("Zug")
     ranks = candidate_ranks(prepared, question)
-    query = prepared.query(question, prepared.route(question))
+    query = prepared.prepared(question).query
     assert query.evidence_row is not None
     g, e = (
         forced_logits(engine.base, row, ranks.token_ids).log_softmax(-1)
@@ -54,9 +55,9 @@ def test_a_rank_counts_the_better_candidates() -> None:
     assert max(ranks.ranks) > 1
 
 
-def test_compiled_prefixes_have_no_ranks() -> None:
+def test_compiled_states_have_no_ranks() -> None:
     base = tiny_base("llama")
-    engine = Engine(base, None, AnswerPolicy(evidence="kv", max_new_tokens=4))
+    engine = Engine(base, None, AnswerPolicy(evidence="states", max_new_tokens=4))
     prepared = plume(engine).prepare(MuseTransition("t", "d", 1, TEXTS, ()))
     with pytest.raises(InvalidInput, match="both streams on one prompt"):
         candidate_ranks(prepared, asked("Zug"))

@@ -1,6 +1,7 @@
 """Runs go on where they were, and do not depend on who runs what."""
 
 import dataclasses
+import json
 import os
 import signal
 import subprocess
@@ -202,8 +203,8 @@ def test_a_key_follows_what_answers_depend_on_and_nothing_else(
     (tmp_path / "config.json").write_text('{"weights": "others"}')
     assert key(plume, own) != before, "a network that was trained on has another config"
     tuned, found = Item(MethodSpec(name="tuned", kind="plume", tuned=True), transition), []
-    for answers in ('{"tau": 0.1}', '{"tau": 0.2}', '{"tau": 0.2, "confidence": [2.0, -1.0], "confidence_gain": 1.0}'):
-        (tmp_path / "config.json").write_text(f'{{"answers": {answers}}}')
+    for config in ({"policy": {"tau": 0.1}}, {"policy": {"tau": 0.2}}, {"policy": {"tau": 0.2}, "calibration": {}}):
+        (tmp_path / "config.json").write_text(json.dumps(config))
         found.append(key(tuned, own))
     assert found[0] != found[1] == found[2], "how sure an answer counts as changes no answer"
     before = key(plume), key(tuned)
@@ -211,10 +212,9 @@ def test_a_key_follows_what_answers_depend_on_and_nothing_else(
     assert key(plume) == before[0], "what only a network's own settings use changes no other method"
     assert key(tuned) != before[1], "rows of other rules are run again"
     assert key(plume) != key(plume, RunSettings(max_new_tokens=9))
-    monkeypatch.setattr("eval.specs.REPRODUCTION", REPRODUCTION.model_copy(update={"recency_margin": 0.2}))
+    monkeypatch.setattr("eval.specs.REPRODUCTION", REPRODUCTION.model_copy(update={"delta": 0.2}))
     assert key(plume) != same
-    monkeypatch.setattr("eval.specs.REPRODUCTION", AnswerPolicy(delta=0.4, unit_tokens=192, recency_margin=None))
-    assert key(plume) == same, "an option that came later, with the value that changes nothing, parts no rows"
+    monkeypatch.undo()
     assert key(plume) != key(Item(MethodSpec(name="plume", kind="plume", settings={"beta": 1.0}), transition))
     assert key(plume) != key(Item(spec("plume"), transition, fresh=True))
     assert key(plume) != key(Item(spec("plume"), dataclasses.replace(transition, texts=("other",))))

@@ -78,8 +78,11 @@ class Keeper:
     def __init__(self) -> None:
         self.kept: dict[str, bytes] = {}
 
-    def fetch(self, key: str, kind: str, build: Callable[[], bytes]) -> bytes:
-        return self.kept.setdefault(key, build())
+    def get(self, key: str) -> bytes | None:
+        return self.kept.get(key)
+
+    def put(self, key: str, kind: str, content: bytes) -> None:
+        self.kept[key] = content
 
     def is_current(self) -> bool:
         return True
@@ -92,7 +95,7 @@ class Undisturbed:
     """Answers to histories that nothing has happened to."""
 
     def __init__(self) -> None:
-        self._engine, self._cache = tiny_engine(settings=SETTINGS, additive=True), Keeper()
+        self._engine, self._cache = tiny_engine(policy=SETTINGS, additive=True), Keeper()
         self._answers: dict[tuple[tuple[int, str], ...], Answer] = {}
 
     def ask(self, history: list[tuple[int, str]]) -> Answer:
@@ -107,7 +110,7 @@ class Undisturbed:
         return Snapshot(History("", 0, transitions), index, self._engine, self._cache).ask(QUESTION)
 
 
-ENGINE = tiny_engine(settings=SETTINGS, additive=True)
+ENGINE = tiny_engine(policy=SETTINGS, additive=True)
 UNDISTURBED = Undisturbed()
 
 

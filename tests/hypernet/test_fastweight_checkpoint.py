@@ -13,6 +13,7 @@ from plume_memory.errors import CheckpointError
 from plume_memory.hypernet.fastweight import checkpoint
 from plume_memory.hypernet.fastweight.config import FastWeightConfig
 from plume_memory.hypernet.fastweight.network import FastWeightNetwork
+from plume_memory.policy import AnswerPolicy
 
 SIZES = FastWeightConfig(
     hidden_size=32, intermediate_size=64, layers=(1, 2), rank=8, value_width=6, taps=3, mixer_width=16, mixer_layer=1
@@ -78,11 +79,11 @@ def test_shards_keep_to_their_size_and_the_index_names_every_tensor(folder: Path
     assert index["metadata"]["total_size"] == total
 
 
-def test_answers_travel_with_the_network(tmp_path: Path) -> None:
-    answers = checkpoint.AnswerSettings(alpha=0.9, beta=0.5, lambda_max=3, tau=0.1, delta=0.2, unit_tokens=99)
-    checkpoint.save(network(), tmp_path, base_model="tiny", max_tokens=40, answers=answers)
+def test_the_policy_travels_with_the_network(tmp_path: Path) -> None:
+    policy = AnswerPolicy(alpha=0.9, beta=0.5, lambda_max=3, tau=0.1, delta=0.2, unit_tokens=99)
+    checkpoint.save(network(), tmp_path, base_model="tiny", max_tokens=40, policy=policy)
 
-    assert checkpoint.read_manifest(tmp_path).answers == answers
+    assert checkpoint.read_manifest(tmp_path).policy == policy
     assert len(list(tmp_path.glob("*.safetensors"))) == 1
 
 
@@ -121,7 +122,10 @@ def _flip(folder: Path) -> None:
         (lambda f: (f / "config.json").write_text('{"model_type": "llama"}'), "describes no fast-weight network"),
         (lambda f: edit(f / "config.json", lambda c: c["network"].update(rank=9)), "do not fit its config"),
         (lambda f: edit(f / "config.json", lambda c: c["network"].update(layers=[2, 1])), "ascending"),
-        (lambda f: edit(f / "config.json", lambda c: c.update(format=2, novelty=True)), "has format 2, .* reads 1"),
+        (
+            lambda f: edit(f / "config.json", lambda c: c.update(format=3, novelty=True)),
+            "has format 3, .* reads 1 and 2",
+        ),
     ],
 )
 def test_damaged_incomplete_foreign_and_newer_folders_are_refused(

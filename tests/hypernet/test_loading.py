@@ -23,12 +23,12 @@ from plume_memory.policy import AnswerPolicy
 @pytest.fixture
 def fast_weight(tmp_path: Path) -> Path:
     sizes = FastWeightConfig(hidden_size=32, intermediate_size=64, layers=(2,), rank=4, value_width=4, mixer_layer=1)
-    answers = checkpoint.AnswerSettings(alpha=0.8, beta=0.6, lambda_max=2, tau=0.2, delta=0.1, unit_tokens=50)
-    checkpoint.save(FastWeightNetwork(sizes), tmp_path, base_model="tiny", max_tokens=40, answers=answers)
+    policy = AnswerPolicy(alpha=0.8, beta=0.6, lambda_max=2, tau=0.2, delta=0.1, unit_tokens=50)
+    checkpoint.save(FastWeightNetwork(sizes), tmp_path, base_model="tiny", max_tokens=40, policy=policy)
     return tmp_path
 
 
-def test_a_trained_network_brings_its_settings(fast_weight: Path, tiny_llama: BaseModel) -> None:
+def test_a_trained_network_brings_its_policy(fast_weight: Path, tiny_llama: BaseModel) -> None:
     loaded = load_hypernetwork(tiny_llama, fast_weight)
 
     assert isinstance(loaded.parameterizer, FastWeightParameterizer)
@@ -36,11 +36,11 @@ def test_a_trained_network_brings_its_settings(fast_weight: Path, tiny_llama: Ba
 
 
 def test_settings_that_are_given_hold_and_the_rest_stays_the_networks(fast_weight: Path, tiny_llama: BaseModel) -> None:
-    brought = load_hypernetwork(tiny_llama, fast_weight).settings
-    found = load_hypernetwork(tiny_llama, fast_weight, AnswerPolicy(alpha=0.3, beta=0.75)).settings
+    brought = load_hypernetwork(tiny_llama, fast_weight).policy
+    found = load_hypernetwork(tiny_llama, fast_weight, AnswerPolicy(alpha=0.3, beta=0.75)).policy
 
     assert found == brought.model_copy(update={"alpha": 0.3, "beta": 0.75}), "also where the default is given"
-    assert load_hypernetwork(tiny_llama, fast_weight, AnswerPolicy.paper()).settings == AnswerPolicy()
+    assert load_hypernetwork(tiny_llama, fast_weight, AnswerPolicy.paper()).policy == AnswerPolicy()
 
 
 def test_a_doc_to_lora_network_trained_here_is_loaded_as_a_converted_one(tmp_path: Path, tiny_llama: BaseModel) -> None:

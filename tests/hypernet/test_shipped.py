@@ -113,8 +113,8 @@ def test_a_later_sentence_about_something_else_does_not_replace_the_answer(engin
 
 
 @pytest.mark.model
-def test_what_the_model_believes_otherwise_is_insisted_on(engine: Engine, tmp_path: Path) -> None:
-    """Asked without insistence it says that the world is your home."""
+def test_what_the_model_believes_otherwise_is_decoded_again(engine: Engine, tmp_path: Path) -> None:
+    """Asked once it may say that the world is your home."""
     for city in ("Porto", "Leeds", "Chicago"):
         url = f"sqlite:///{tmp_path / 'home.db'}"
         with ParametricMemory.open(city, url=url, engine=engine) as memory:

@@ -61,7 +61,7 @@ def test_documents_are_the_routed_units_in_the_routers_order(memory: ParametricM
 
 
 def test_documents_follow_the_likelihood_router_where_the_engine_has_it() -> None:
-    engine = tiny_engine(settings=AnswerPolicy(router="likelihood", unit_tokens=64))
+    engine = tiny_engine(policy=AnswerPolicy(retrieval="reader", unit_tokens=64))
     memory = ParametricMemory.open("alice", url="sqlite://", engine=engine)
     for fact in FACTS:
         memory.update(fact, derive=False)

@@ -10,7 +10,7 @@ from langgraph.store.base import InvalidNamespaceError, ListNamespacesOp, MatchC
 from plume_memory.errors import InvalidInput
 from plume_memory.memory import ParametricMemory
 from plume_memory.policy import AnswerPolicy
-from plume_memory.retrieval.lexical import SHORTLIST
+from plume_memory.retrieval.retrieve import TIED
 from plume_memory.testing import tiny_engine
 
 HOME = ("users", "alice")
@@ -173,23 +173,23 @@ def test_a_query_orders_by_the_routers_score_and_lists_the_unindexed_last(
     assert scores[2] > scores[1] == 0.0
 
 
-def test_under_the_likelihood_router_items_that_were_not_read_come_behind_those_that_were(url: str) -> None:
-    engine = tiny_engine(settings=AnswerPolicy(router="likelihood"))
+def test_where_a_reader_ranks_items_that_were_not_read_come_behind_those_that_were(url: str) -> None:
+    engine = tiny_engine(policy=AnswerPolicy(retrieval="reader"))
     with (
         ParametricMemory.open("alice", url=url, engine=engine) as memory,
         PlumeStore(memory, url=url) as store,
     ):
-        store.batch([PutOp(HOME, f"k{n}", {"text": f"Bird {n} sang."}) for n in range(SHORTLIST + 3)])
+        store.batch([PutOp(HOME, f"k{n}", {"text": f"Bird {n} sang."}) for n in range(TIED + 3)])
         store.put(HOME, "note", {"text": "In the journal only."}, index=False)
         found = store.search(HOME, query="Which bird sang?", limit=99)
         scores = {one.unit.text: one.score for one in memory.route("Which bird sang?", k=99)}
-        read = [one.unit.text for one in memory.route("Which bird sang?", k=SHORTLIST)]
+        read = [one.unit.text for one in memory.route("Which bird sang?", k=99) if one.gain is not None]
 
     ordered = [item.score for item in found if item.score is not None]
     assert keys(found)[-1] == "note"
     assert found[-1].score is None
     assert ordered == sorted(scores.values(), reverse=True)
-    assert sorted(read) == sorted(f"Bird {item.key[1:]} sang." for item in found[:SHORTLIST])
+    assert sorted(read) == sorted(f"Bird {item.key[1:]} sang." for item in found[:TIED])
 
 
 def test_a_query_keeps_to_prefix_filter_and_page(facts: PlumeStore) -> None:

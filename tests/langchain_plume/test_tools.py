@@ -17,7 +17,7 @@ from langchain_tests.unit_tests import ToolsUnitTests
 
 from plume_memory.memory import ParametricMemory
 from plume_memory.policy import AnswerPolicy
-from plume_memory.retrieval.lexical import SHORTLIST
+from plume_memory.retrieval.retrieve import SHORTLIST
 from plume_memory.testing import tiny_engine
 
 ENGINE = tiny_engine()
@@ -274,8 +274,8 @@ def test_recall_leaves_out_what_shares_no_word_with_the_query(
     assert {passage["version"] for passage in found["passages"]} == versions
 
 
-def test_recall_under_the_likelihood_router_leaves_out_what_was_neither_read_nor_shares_a_word() -> None:
-    engine = tiny_engine(settings=AnswerPolicy(router="likelihood"))
+def test_recall_where_a_reader_ranks_leaves_out_what_was_neither_read_nor_shares_a_word() -> None:
+    engine = tiny_engine(policy=AnswerPolicy(retrieval="reader"))
     memory = ParametricMemory.open("alice", url="sqlite://", engine=engine)
     for n in range(SHORTLIST + 3):
         memory.update(f"Bird {n} sang.", derive=False)

@@ -1,8 +1,8 @@
-"""Likelihoods of a question against plain forward passes of transformers, one text at a time."""
+"""What a text does for a question, against plain forward passes of transformers, one text at a time."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import pytest
@@ -14,17 +14,10 @@ from plume_memory.hypernet.fastweight.checkpoint import read_manifest
 from plume_memory.hypernet.reranker import load_reranker
 from plume_memory.hypernet.shipped import shipped_hypernetwork
 from plume_memory.lora.factors import LoraFactors, Pair
-from plume_memory.model.adapters import decoder_layers, shared_rows
+from plume_memory.model.adapters import decoder_layers
 from plume_memory.model.base import BaseModel
-from plume_memory.retrieval.reader import (
-    BATCH_TOKENS,
-    QUESTION_TOKENS,
-    ReadText,
-    Rows,
-    question_likelihoods,
-    question_log_probs,
-)
-from plume_memory.testing import byte_tokenizer, tiny_base
+from plume_memory.retrieval.reader import BATCH_TOKENS, QUESTION_TOKENS, Reader, Reading
+from plume_memory.testing import byte_tokenizer, random_factors, tiny_base
 
 QUESTION = "Where does Alice live?"
 TEXTS = (
@@ -36,13 +29,34 @@ TEXTS = (
 """Longer and shorter than the tiny models' sliding window of 24 tokens (bytes)."""
 
 
-def slow(base: BaseModel, text_ids: Sequence[int], question_ids: Sequence[int]) -> float:
-    """Mean log p of the question's ids: the whole logits of one unpadded forward pass."""
+@dataclass
+class Owner:
+    place: str = "here"
+    current: bool = True
+
+    def is_current(self) -> bool:
+        return self.current
+
+
+def slow(base: BaseModel, text_ids: Sequence[int], question_ids: Sequence[int]) -> list[float]:
+    """Log p of each of the question's ids: the whole logits of one unpadded forward pass."""
     ids = [*text_ids, *question_ids]
     with torch.no_grad():
         log_p = base.model(input_ids=torch.tensor([ids]), use_cache=False).logits[0].double().log_softmax(-1)
-    values = [log_p[at - 1, ids[at]].item() for at in range(len(text_ids), len(ids))]
+    return [log_p[at - 1, ids[at]].item() for at in range(len(text_ids), len(ids))]
+
+
+def mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
+
+
+def log_ps(reader: Reader, texts: Sequence[str], question: str, owner: Owner | None = None) -> list[float]:
+    """Mean log p of the question's tokens behind each text."""
+    return [one.log_p for one in reader.read(texts, question, owner)]
+
+
+def flat(values: Sequence[Sequence[float]]) -> list[float]:
+    return [value for own in values for value in own]
 
 
 def text_ids(base: BaseModel, text: str) -> list[int]:
@@ -81,41 +95,71 @@ def watched(base: BaseModel) -> Iterator[Watched]:
             hook.remove()
 
 
-def test_a_likelihood_is_the_mean_over_the_questions_tokens(tiny: BaseModel) -> None:
-    by_token = question_log_probs(tiny, TEXTS, QUESTION)
-    assert {len(one) for one in by_token} == {len(tiny.chat.encode(" " + QUESTION))}
-    assert question_likelihoods(tiny, TEXTS, QUESTION) == pytest.approx([sum(one) / len(one) for one in by_token])
+# --- log p ----------------------------------------------------------------------------------------
 
 
-def test_a_batch_gives_the_mean_log_p_of_each_text_alone(tiny: BaseModel) -> None:
+def test_a_batch_gives_the_log_p_of_each_token_behind_each_text_alone(tiny: BaseModel) -> None:
     asked = tiny.chat.encode(" " + QUESTION)
 
-    found = question_likelihoods(tiny, TEXTS, QUESTION)
+    found = Reader(tiny).log_probs(TEXTS, QUESTION)
 
-    assert found == pytest.approx([slow(tiny, text_ids(tiny, text), asked) for text in TEXTS], abs=1e-5)
-    assert len(set(found)) == len(TEXTS)
-    assert question_likelihoods(tiny, TEXTS[:1], f"\n{QUESTION} ") == pytest.approx(found[:1], abs=1e-5)
+    assert {len(own) for own in found} == {len(asked)}
+    for text, own in zip(TEXTS, found, strict=True):
+        assert own == pytest.approx(slow(tiny, text_ids(tiny, text), asked), abs=1e-4)
+    assert len({mean(own) for own in found}) == len(TEXTS)
+    assert flat(Reader(tiny).log_probs(TEXTS[:1], f"\n{QUESTION} ")) == pytest.approx(found[0], abs=1e-5)
 
 
-def test_with_an_adapter_a_text_is_read_as_by_the_model_that_has_it(tiny: BaseModel) -> None:
+def test_a_reading_is_the_mean_over_the_questions_tokens_and_what_those_gain_that_gain(tiny: BaseModel) -> None:
+    """Against separate passes: behind nothing, and behind each text alone."""
+    asked = tiny.chat.encode(" " + QUESTION)
+    nothing = slow(tiny, text_ids(tiny, ""), asked)
+
+    found = Reader(tiny).read(TEXTS, QUESTION)
+
+    for text, one in zip(TEXTS, found, strict=True):
+        behind = slow(tiny, text_ids(tiny, text), asked)
+        assert one.log_p == pytest.approx(mean(behind), abs=1e-5)
+        gains = [b - n for n, b in zip(nothing, behind, strict=True)]
+        assert one.gain == pytest.approx(sum(g for g in gains if g > 0), abs=1e-3)
+        assert min(gains) < 0 < one.gain, "what some tokens lose does not hide what others gain"
+
+
+def test_the_gain_of_the_same_pass_is_that_of_separate_passes(tiny: BaseModel) -> None:
+    reader = Reader(tiny)
+    together = reader.read([*TEXTS, TEXTS[0]], QUESTION)
+    alone = [reader.read([text], QUESTION)[0] for text in TEXTS]
+    by_token = zip(reader.log_probs([""], QUESTION) * len(TEXTS), reader.log_probs(TEXTS, QUESTION), strict=True)
+    gains = [sum(max(0.0, b - n) for n, b in zip(nothing, behind, strict=True)) for nothing, behind in by_token]
+
+    assert [one.gain for one in together[:-1]] == pytest.approx([one.gain for one in alone], abs=1e-4)
+    assert [one.gain for one in together[:-1]] == pytest.approx(gains, abs=1e-4)
+    assert together[-1] == together[0]
+
+
+def test_no_text_gains_nothing(tiny: BaseModel) -> None:
+    (found,) = Reader(tiny).read([" \n"], QUESTION)
+    assert found == Reading(pytest.approx(mean(Reader(tiny).log_probs([""], QUESTION)[0])), 0.0)  # type: ignore[arg-type]
+
+
+def test_with_a_reranker_a_text_is_read_as_by_the_model_that_has_it(tiny: BaseModel) -> None:
     chance = torch.Generator().manual_seed(0)
     inner = decoder_layers(tiny.model)[1].get_submodule("mlp.down_proj")
     pair = Pair(torch.randn(1, 2, 64, generator=chance), torch.randn(1, 2, 32, generator=chance))
     factors = LoraFactors({"mlp.down_proj": pair}, (1,), scale=0.5)
-    bare = question_likelihoods(tiny, TEXTS, QUESTION)
+    bare = log_ps(Reader(tiny), TEXTS, QUESTION)
     asked, before = tiny.chat.encode(f" {QUESTION}"), tiny.chat.encode("\n")
 
-    adapter = shared_rows(factors, device=tiny.device, dtype=tiny.dtype)
-    found = question_log_probs(tiny, TEXTS, QUESTION, adapter=adapter)
+    found = log_ps(Reader(tiny, factors), TEXTS, QUESTION)
     delta = factors.delta("mlp.down_proj", 1)
     with torch.no_grad():
         inner.weight += delta
-        expected = [slow(tiny, [*before, *text_ids(tiny, text)], asked) for text in TEXTS]
+        expected = [mean(slow(tiny, [*before, *text_ids(tiny, text)], asked)) for text in TEXTS]
         inner.weight -= delta
 
-    assert [sum(one) / len(one) for one in found] == pytest.approx(expected, abs=1e-4)
+    assert found == pytest.approx(expected, abs=1e-4)
     assert expected != pytest.approx(bare, abs=1e-2)
-    assert question_likelihoods(tiny, TEXTS, QUESTION) == pytest.approx(bare, abs=1e-5), "nothing stays attached"
+    assert log_ps(Reader(tiny), TEXTS, QUESTION) == pytest.approx(bare, abs=1e-5), "nothing stays attached"
 
 
 def test_batches_are_bounded_and_only_the_questions_logits_are_computed(tiny: BaseModel) -> None:
@@ -123,9 +167,10 @@ def test_batches_are_bounded_and_only_the_questions_logits_are_computed(tiny: Ba
     asked = tiny.chat.encode(" " + QUESTION)
 
     with watched(tiny) as seen:
-        found = question_likelihoods(tiny, texts, QUESTION)
+        found = Reader(tiny).log_probs(texts, QUESTION)
 
-    assert found == pytest.approx([slow(tiny, text_ids(tiny, text), asked) for text in texts], abs=1e-5)
+    expected = [mean(slow(tiny, text_ids(tiny, text), asked)) for text in texts]
+    assert [mean(own) for own in found] == pytest.approx(expected, abs=1e-5)
     assert all(rows * width <= BATCH_TOKENS for rows, width in seen.texts)
     assert len(seen.texts) > 1
     assert [width for _, width in seen.texts] == sorted((width for _, width in seen.texts), reverse=True)
@@ -136,53 +181,12 @@ def test_batches_are_bounded_and_only_the_questions_logits_are_computed(tiny: Ba
     assert max(seen.projected) < 256, "the logits of a large vocabulary are never held for a whole batch"
 
 
-def test_what_was_read_of_a_text_does_not_depend_on_what_was_read_beside_it(tiny: BaseModel) -> None:
-    """Kernels round differently at every width, and what is kept serves more questions than the one of that day."""
-    read: list[ReadText] = []
-
-    def keep(texts: Rows, make: Callable[[Rows], Sequence[ReadText]]) -> Sequence[ReadText]:
-        read.extend(make(texts))
-        return read[-len(texts) :]
-
-    with watched(tiny) as together:
-        question_log_probs(tiny, TEXTS, QUESTION, keep=keep)
-    with watched(tiny) as alone:
-        for text in TEXTS:
-            question_log_probs(tiny, [text], QUESTION, keep=keep)
-
-    assert {width for _, width in together.texts} == {width for _, width in alone.texts}
-    for one, other in zip(read[: len(TEXTS)], read[len(TEXTS) :], strict=True):
-        for states, again in ((one.keys, other.keys), (one.values, other.values), (one.last, other.last)):
-            torch.testing.assert_close(states, again, rtol=0, atol=1e-6)
-    assert read[0].nbytes == sum(states.nbytes for states in (read[0].keys, read[0].values, read[0].last))
-
-
-def test_what_was_read_serves_another_question(tiny: BaseModel) -> None:
-    kept: dict[tuple[int, ...], ReadText] = {}
-
-    def keep(texts: Rows, make: Callable[[Rows], Sequence[ReadText]]) -> Sequence[ReadText]:
-        missing = [ids for ids in texts if tuple(ids) not in kept]
-        kept.update(zip(map(tuple, missing), make(missing) if missing else [], strict=True))
-        return [kept[tuple(ids)] for ids in texts]
-
-    question_log_probs(tiny, TEXTS[:2], QUESTION, keep=keep)
-    question_log_probs(tiny, TEXTS[2:], QUESTION, keep=keep)
-    with watched(tiny) as seen:
-        found = question_log_probs(tiny, TEXTS, "And who has a boat?", keep=keep)
-        one_token = question_log_probs(tiny, TEXTS, "Who", keep=keep)
-
-    assert seen.texts == []
-    for texts, question in ((found, "And who has a boat?"), (one_token, "Who")):
-        plain = question_log_probs(tiny, TEXTS, question)
-        assert [p for each in texts for p in each] == pytest.approx([p for each in plain for p in each], abs=1e-5)
-
-
-def test_a_text_beyond_the_batchs_bound_is_read_alone(tiny_llama: BaseModel) -> None:
+def test_a_text_beyond_the_batchs_bound_is_read_alone() -> None:
     base = tiny_base("llama", context_window=6000)
     texts = ["fish " * 1000, "moon", "lamp"]
 
     with watched(base) as seen:
-        question_likelihoods(base, texts, QUESTION)
+        Reader(base).log_probs(texts, QUESTION)
 
     assert [shape[0] for shape in seen.texts] == [shape[0] for shape in seen.questions] == [1, 2]
     assert seen.texts[0][1] > BATCH_TOKENS
@@ -193,18 +197,18 @@ def test_a_text_beyond_the_window_keeps_its_end_and_so_does_a_question(tiny_llam
     long, asked = "beginning " * 9 + "the end", base.chat.encode(" " + QUESTION)
 
     with watched(base) as seen:
-        found = question_likelihoods(base, [long], QUESTION)
-        question_likelihoods(base, [long], QUESTION * 9)
+        found = Reader(base).log_probs([long], QUESTION)
+        Reader(base).log_probs([long], QUESTION * 9)
 
-    assert found == pytest.approx([slow(base, text_ids(base, long)[-(64 - len(asked)) :], asked)], abs=1e-5)
+    assert found[0] == pytest.approx(slow(base, text_ids(base, long)[-(64 - len(asked)) :], asked), abs=1e-4)
     assert seen.texts == [(1, 48), (1, 32)], "the next multiple of 16, within the window"
     assert seen.questions == [(1, len(asked) - 1), (1, 31)]
 
     question = "Tell me about the pasted report. " * 20 + QUESTION
-    expected = slow(
-        tiny_llama, text_ids(tiny_llama, TEXTS[0]), tiny_llama.chat.encode(" " + question)[-QUESTION_TOKENS:]
+    end = tiny_llama.chat.encode(" " + question)[-QUESTION_TOKENS:]
+    assert log_ps(Reader(tiny_llama), TEXTS[:1], question) == pytest.approx(
+        [mean(slow(tiny_llama, text_ids(tiny_llama, TEXTS[0]), end))], abs=1e-5
     )
-    assert question_likelihoods(tiny_llama, TEXTS[:1], question) == pytest.approx([expected], abs=1e-5)
 
 
 def test_a_tokenizer_that_begins_every_text_with_a_token_does_so_here(tiny_llama: BaseModel) -> None:
@@ -216,18 +220,134 @@ def test_a_tokenizer_that_begins_every_text_with_a_token_does_so_here(tiny_llama
     base = replace(tiny_llama, tokenizer=tokenizer)
     asked = base.chat.encode(" " + QUESTION)
 
-    found = question_likelihoods(base, TEXTS, QUESTION)
+    found = log_ps(Reader(base), TEXTS, QUESTION)
 
-    assert found == pytest.approx([slow(base, [begin, *text_ids(base, text)], asked) for text in TEXTS], abs=1e-5)
+    expected = [mean(slow(base, [begin, *text_ids(base, text)], asked)) for text in TEXTS]
+    assert found == pytest.approx(expected, abs=1e-5)
 
 
 def test_nothing_to_read_and_nothing_to_ask(tiny_llama: BaseModel) -> None:
-    assert question_likelihoods(tiny_llama, [], QUESTION) == []
+    reader = Reader(tiny_llama)
+    assert reader.read([], QUESTION) == []
+    assert reader.log_probs([], QUESTION, Owner()) == []
     for blank in ("", " \n"):
         with pytest.raises(InvalidInput, match="no token"):
-            question_likelihoods(tiny_llama, TEXTS, blank)
+            reader.read(TEXTS, blank)
     with pytest.raises(InvalidInput, match="half a character"):
-        question_likelihoods(tiny_llama, TEXTS, "half \ud83d a character")
+        reader.read(TEXTS, "half \ud83d a character")
+
+
+# --- what is kept ---------------------------------------------------------------------------------
+
+
+def test_what_was_read_for_one_question_serves_the_next(tiny: BaseModel) -> None:
+    reader, owner = Reader(tiny), Owner()
+    reader.read(TEXTS[:2], QUESTION, owner)
+    reader.read(TEXTS[2:], QUESTION, owner)
+    with watched(tiny) as seen:
+        found = {question: reader.read(TEXTS, question, owner) for question in ("And who has a boat?", "Who")}
+
+    assert seen.texts == []
+    for question, readings in found.items():
+        plain = Reader(tiny).read(TEXTS, question)
+        assert [one.log_p for one in readings] == pytest.approx([one.log_p for one in plain], abs=1e-5)
+        assert [one.gain for one in readings] == pytest.approx([one.gain for one in plain], abs=1e-4)
+
+
+def test_only_what_is_missing_is_read_and_a_text_that_is_given_twice_once(tiny_llama: BaseModel) -> None:
+    reader, owner = Reader(tiny_llama), Owner()
+    reader.log_probs(TEXTS[:1], QUESTION, owner)
+    with watched(tiny_llama) as seen:
+        found = reader.log_probs([TEXTS[1], TEXTS[0], TEXTS[1], f" {TEXTS[0]}\n"], QUESTION, owner)
+    assert sum(rows for rows, _ in seen.texts) == 1
+    assert found[0] == pytest.approx(found[2])
+    assert found[1] == pytest.approx(found[3])
+
+
+@pytest.mark.parametrize("size", [None, 8])
+def test_what_is_kept_of_a_text_does_not_depend_on_what_was_read_beside_it(tiny: BaseModel, size: int | None) -> None:
+    """Kernels round differently at every width, and what is kept serves more questions than the one of that day."""
+    reranker = random_factors(tiny, rank=size) if size else None
+    together, apart = Reader(tiny, reranker), Reader(tiny, reranker)
+    with watched(tiny) as at_once:
+        together.log_probs(TEXTS, QUESTION, Owner())
+    with watched(tiny) as one_by_one:
+        for text in TEXTS:
+            apart.log_probs([text], QUESTION, Owner())
+    assert {width for _, width in at_once.texts} == {width for _, width in one_by_one.texts}
+    question = "And who has a boat?"
+    found, again = (reader.log_probs(TEXTS, question, Owner()) for reader in (together, apart))
+    assert flat(found) == pytest.approx(flat(again), abs=1e-5)
+
+
+def read_again(reader: Reader, base: BaseModel, owner: Owner | None, texts: Sequence[str] = TEXTS) -> int:
+    """How many texts must be read for a question."""
+    with watched(base) as seen:
+        reader.log_probs(texts, QUESTION, owner)
+    return sum(rows for rows, _ in seen.texts)
+
+
+def test_of_no_owner_nothing_is_kept(tiny_llama: BaseModel) -> None:
+    reader = Reader(tiny_llama)
+    assert [read_again(reader, tiny_llama, None) for _ in range(2)] == [4, 4]
+    assert read_again(reader, tiny_llama, Owner()) == 4
+
+
+def test_what_one_place_has_read_is_not_kept_for_another(tiny_llama: BaseModel) -> None:
+    reader = Reader(tiny_llama)
+    assert [read_again(reader, tiny_llama, Owner(place)) for place in ("here", "there", "here")] == [4, 4, 0]
+
+
+def test_an_owned_reader_keeps_what_it_reads_of_its_owner(tiny_llama: BaseModel) -> None:
+    reader = Reader(tiny_llama)
+    here = reader.of(Owner())
+    assert here.read(TEXTS, QUESTION) == reader.read(TEXTS, QUESTION, Owner())
+    assert read_again(reader, tiny_llama, Owner(), ["", *TEXTS]) == 0
+    assert read_again(reader, tiny_llama, Owner("there")) == 4
+
+
+@pytest.mark.parametrize("let_go", [Reader.discard, Reader.release])
+def test_what_is_discarded_or_released_is_read_again_in_its_place_alone(tiny_llama: BaseModel, let_go) -> None:  # type: ignore[no-untyped-def]
+    reader = Reader(tiny_llama)
+    for place in ("here", "there"):
+        read_again(reader, tiny_llama, Owner(place))
+    let_go(reader, "here")
+    assert read_again(reader, tiny_llama, Owner("there")) == 0
+    assert [read_again(reader, tiny_llama, Owner()) for _ in range(2)] == [4, 0]
+
+
+def test_of_what_is_released_while_it_is_read_or_was_erased_nothing_is_kept(tiny_llama: BaseModel) -> None:
+    reader = Reader(tiny_llama)
+
+    def release_once(module: object, args: object) -> None:
+        hook.remove()
+        reader.release("here")
+
+    hook = tiny_llama.model.model.register_forward_pre_hook(release_once)
+    found = reader.log_probs(TEXTS, QUESTION, Owner())
+    assert flat(found) == pytest.approx(flat(Reader(tiny_llama).log_probs(TEXTS, QUESTION)), abs=1e-5)
+    assert [read_again(reader, tiny_llama, Owner()) for _ in range(2)] == [4, 0]
+
+    outdated = Reader(tiny_llama)
+    assert [read_again(outdated, tiny_llama, Owner(current=False)) for _ in range(2)] == [4, 4]
+
+
+def test_no_more_is_kept_than_there_is_room_for(tiny_llama: BaseModel) -> None:
+    """Keys and values of a token take 3 layers · 2 · 2 heads · 8 · 4 bytes, and a text's last state 32 · 4."""
+    texts = ["a" * 90, "b" * 90, "c" * 90]
+    of_one = len(text_ids(tiny_llama, texts[0])) * 3 * 2 * 2 * 8 * 4 + 32 * 4
+    reader, owner = Reader(tiny_llama, room=2 * of_one), Owner()
+    assert [read_again(reader, tiny_llama, owner, [text]) for text in texts] == [1, 1, 1]
+    assert read_again(reader, tiny_llama, owner, texts[1:]) == 0
+    assert read_again(reader, tiny_llama, owner, texts[:1]) == 1
+
+    scarce = Reader(tiny_llama, room=1)
+    assert flat(scarce.log_probs(TEXTS, QUESTION, owner)) == pytest.approx(
+        flat(reader.log_probs(TEXTS, QUESTION)), abs=1e-5
+    ), "a question whose texts have no room is answered"
+
+
+# --- the shipped reranker -------------------------------------------------------------------------
 
 
 @pytest.mark.model
@@ -236,10 +356,8 @@ def test_a_reranker_reads_the_first_word_of_a_text_too(smollm2: BaseModel) -> No
     assert folder is not None
     sha256 = read_manifest(folder).reranker_sha256
     assert sha256 is not None
-    reranker = shared_rows(load_reranker(folder, sha256), device=smollm2.device, dtype=smollm2.dtype)
     texts = ("Alice was born on 3 May.", "Bob was born on 7 June.", "Carla was born on 9 July.")
 
-    found = question_log_probs(smollm2, texts, "When was Carla born?", adapter=reranker)
+    told = log_ps(Reader(smollm2, load_reranker(folder, sha256)), texts, "When was Carla born?")
 
-    told = [sum(log_probs) / len(log_probs) for log_probs in found]
     assert told[2] > max(told[:2]) + 0.2

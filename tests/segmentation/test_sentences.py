@@ -1,7 +1,6 @@
 """Segments rebuild the text, respect the budget, and are cut where it hurts least."""
 
 import itertools
-import time
 
 import pytest
 from hypothesis import given, settings
@@ -114,8 +113,6 @@ def test_a_megabyte_is_counted_a_bounded_number_of_times(text):
         counted += len(piece)
         return -(-len(piece) // 4)
 
-    start = time.perf_counter()
     spans = segment(text, budget_tokens=128, count_tokens=count)
     assert spans[-1].end == len(text)
     assert counted <= 5 * len(text)
-    assert time.perf_counter() - start < 10

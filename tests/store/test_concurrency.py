@@ -159,7 +159,7 @@ def test_a_reader_finishes_while_a_writer_holds_its_transaction_open(log: Log, d
         start = time.perf_counter()
         assert log.head("alice").text == "x"
         assert log.verify("alice") == 1
-        assert time.perf_counter() - start < 5, "the busy timeout is 30 s"
+        assert time.perf_counter() - start < 20, "the busy timeout is 30 s"
 
 
 def test_a_reader_finishes_while_more_writers_wait_than_there_are_connections(log: Log, database: Database):
@@ -171,7 +171,7 @@ def test_a_reader_finishes_while_more_writers_wait_than_there_are_connections(lo
             assert not any(each.done() for each in waiting)
             start = time.perf_counter()
             assert log.head("alice").text == "x"
-            assert time.perf_counter() - start < 5, "the busy timeout is 30 s"
+            assert time.perf_counter() - start < 20, "the busy timeout is 30 s"
         assert sorted(each.result().number for each in waiting) == list(range(2, 42))
     assert log.verify("alice") == 41
 

@@ -15,9 +15,10 @@ from plume_memory.hypernet.fastweight.config import FastWeightConfig
 from plume_memory.hypernet.fastweight.network import FastWeightNetwork
 from plume_memory.hypernet.loading import load_hypernetwork
 from plume_memory.hypernet.reranker import FILE
-from plume_memory.model.adapters import AdapterRows, shared_rows
+from plume_memory.lora.factors import LoraFactors, Pair
 from plume_memory.model.base import BaseModel
-from plume_memory.retrieval.reader import question_log_probs
+from plume_memory.policy import AnswerPolicy, Calibration
+from plume_memory.retrieval.reader import Reader
 from plume_memory.testing import tiny_base
 from plume_memory.training.build import build
 from plume_memory.training.choices import Choice
@@ -45,8 +46,10 @@ def network(tmp_path: Path) -> Path:
     folder = tmp_path / "start"
     folder.mkdir()
     sizes = FastWeightConfig(hidden_size=32, intermediate_size=64, layers=(2,), rank=4, value_width=4, mixer_layer=1)
-    answers = checkpoint.AnswerSettings(router="sentences", confidence=(2.0, -1.0), confidence_gain=1.5)
-    checkpoint.save(FastWeightNetwork(sizes), folder, base_model="tiny", max_tokens=40, answers=answers)
+    policy = AnswerPolicy(retrieval="reader", unit_tokens=192)
+    manifest = checkpoint.save(FastWeightNetwork(sizes), folder, base_model="tiny", max_tokens=40, policy=policy)
+    fitted = Calibration(slope=2.0, offset=-1.0, per_nat=1.5)
+    checkpoint.write_manifest(manifest.model_copy(update={"calibration": fitted}), folder)
     (folder / "README.md").write_text("the start's own card")
     return folder
 
@@ -64,9 +67,8 @@ def made(base: BaseModel, settings: TrainSettings, source: Any = None) -> Rerank
 
 def read(base: BaseModel, task: RerankingTask, choice: Choice) -> list[list[float]]:
     """Means by question and sentence, as the router reads them."""
-    adapter = shared_rows(task.network.factors(), device=base.device, dtype=base.dtype)
-    by_question = [question_log_probs(base, choice.sentences, q, adapter=adapter) for q in choice.questions]
-    return [[sum(one) / len(one) for one in own] for own in by_question]
+    reader = Reader(base, task.network.factors())
+    return [[one.log_p for one in reader.read(choice.sentences, q)] for q in choice.questions]
 
 
 def first(base: BaseModel, task: RerankingTask) -> float:
@@ -101,9 +103,13 @@ def test_it_starts_as_the_bare_model_and_learns_which_sentence_answers(small: Sm
     settings = small(network=RERANKER, start=str(network))
     task = made(base, settings, fixed(SAMPLES))
     (choice, *_) = task._micro_batch(0)
-    idle = AdapterRows({}, 1, 0)
-    bare = [question_log_probs(base, choice.sentences, q, adapter=idle) for q in choice.questions]
-    assert read(base, task, choice) == [pytest.approx([sum(t) / len(t) for t in own], abs=1e-5) for own in bare]
+    with torch.no_grad():
+        nothing = {
+            n: Pair(torch.zeros_like(A), torch.zeros_like(B)) for n, (A, B) in task.network.factors().modules.items()
+        }
+    bare = Reader(base, LoraFactors(nothing, task.network.factors().layers))
+    wanted = [[one.log_p for one in bare.read(choice.sentences, q)] for q in choice.questions]
+    assert read(base, task, choice) == [pytest.approx(own, abs=1e-5) for own in wanted]
     assert task.evaluate(0)["first_notes"] == first(base, task) < 1.0
 
     optimizer = torch.optim.Adam(task.network.parameters(), lr=0.01)
@@ -146,9 +152,8 @@ def test_a_run_ends_in_a_network_with_a_reranker_and_another_run_goes_on_from_it
     assert "first_4" in rows[-1]["figures"]
 
     loaded = load_hypernetwork(base, result.hypernetwork)
-    assert loaded.policy.router == "sentences"
-    calibration = (loaded.policy.confidence, loaded.policy.confidence_gain)
-    assert calibration == ((1.0, 0.0), 0.0), "fitted to other evidence"
+    assert loaded.policy.retrieval == "reader"
+    assert loaded.calibration == Calibration(), "fitted to other evidence"
     assert loaded.reranker is not None
     now = task.network.factors()
     for name, pair in loaded.reranker.modules.items():

@@ -15,7 +15,7 @@ from plume_memory.policy import AnswerPolicy
 def load_d2l_parameterizer(
     base: BaseModel,
     source: Path | HubCheckpoint,
-    settings: AnswerPolicy,
+    policy: AnswerPolicy,
     *,
     cache: Path | None = None,
 ) -> D2LParameterizer:
@@ -25,7 +25,7 @@ def load_d2l_parameterizer(
         base: the model it was trained for; it is also its context encoder.
         source: a folder written by `plume models convert`, or a published checkpoint, which is
             downloaded and converted once.
-        settings: chunking and chunk length.
+        policy: chunking and chunk length.
         cache: where converted checkpoints are kept.
 
     Raises:
@@ -44,8 +44,8 @@ def load_d2l_parameterizer(
         base.chat.prompt_ids,
         base.chat.prefix_ids(),
         base.chat.suffix_ids(),
-        chunking=settings.chunking,
-        chunk_tokens=settings.chunk_tokens,
+        chunking=policy.chunking,
+        chunk_tokens=policy.chunk_tokens,
         fingerprint=f"d2l-{manifest.format}-{manifest.source_sha256}",
         lock=base.lock,
     )

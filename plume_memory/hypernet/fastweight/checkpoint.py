@@ -7,64 +7,22 @@ Weights are stored in bfloat16, in shards that `model.safetensors.index.json` na
 import hashlib
 import json
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from safetensors import SafetensorError
 from safetensors import torch as safetensors
 from torch import Tensor
 
 from plume_memory.errors import CheckpointError
 from plume_memory.hypernet.fastweight.config import FastWeightConfig
+from plume_memory.hypernet.fastweight.format_1 import from_format_1
 from plume_memory.hypernet.fastweight.network import FastWeightNetwork
+from plume_memory.policy import AnswerPolicy, Calibration
 
-FORMAT = 1
+FORMAT = 2
 _INDEX, _MANIFEST = "model.safetensors.index.json", "config.json"
-
-
-class AnswerSettings(BaseModel):
-    """How answers are composed with the network: AnswerPolicy that belong to it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    alpha: float = Field(default=1.0, ge=0)
-    beta: float = Field(default=0.75, ge=0)
-    lambda_max: float = Field(default=1.0, ge=0)
-    tau: float = Field(default=0.3, gt=0)
-    delta: float = Field(default=0.4, ge=0)
-    unit_tokens: int = Field(default=192, ge=8)
-    evidence: Literal["lora", "kv"] = "lora"
-    router: Literal["lexical", "likelihood", "sentences"] = "lexical"
-    evidence_units: int = Field(default=1, ge=1)
-    alone_scale: float = Field(default=1.0, ge=0)
-    insist_scale: float | None = Field(default=None, gt=0)
-    insist_gain: float = 0.0
-    global_windows: Literal["sum", "mean"] = "sum"
-    relevance: float | None = None
-    alone_margin: float | None = Field(default=None, ge=0)
-    alone_lead: float | None = Field(default=None, ge=0)
-    score_weight: float = Field(default=0.0, ge=0)
-    told_weight: float = Field(default=0.0, ge=0)
-    recency_margin: float | None = Field(default=None, ge=0)
-    confidence: tuple[float, float] = (1.0, 0.0)
-    confidence_gain: float = 0.0
-
-    def uncalibrated(self) -> Self:
-        """The same, without how sure an answer counts as: that is fitted to weights and reranker."""
-        fresh = type(self)()
-        calibration = {"confidence": fresh.confidence, "confidence_gain": fresh.confidence_gain}
-        return self.model_copy(update=calibration)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_pieces(cls, answers: Any) -> Any:
-        """Networks trained before 2026-11-22 name `evidence_tokens`, which the router `sentences` replaced."""
-        if not isinstance(answers, dict) or "evidence_tokens" not in answers:
-            return answers
-        if answers["evidence_tokens"] is not None:
-            raise ValueError('evidence_tokens is no more; set "router": "sentences" and remove it')
-        return {name: value for name, value in answers.items() if name != "evidence_tokens"}
 
 
 class FastWeightManifest(BaseModel):
@@ -80,7 +38,10 @@ class FastWeightManifest(BaseModel):
     """Of that model's weights and tokenizer; None in networks trained before there was one."""
     network: FastWeightConfig
     max_tokens: int = Field(ge=1, description="Longest text that is written at once, in tokens.")
-    answers: AnswerSettings = AnswerSettings()
+    policy: AnswerPolicy = Field(default=AnswerPolicy(delta=0.4, unit_tokens=192), description="It was measured with.")
+    calibration: Calibration = Field(
+        default=Calibration(), description="Of confidence: fitted to weights and reranker."
+    )
     weights_sha256: str = Field(description="Over the shards' own sha256, in order: identifies the weights.")
     reranker_sha256: str | None = Field(default=None, description="Of reranker.safetensors, where there is one.")
 
@@ -99,7 +60,7 @@ def save(
     *,
     base_model: str,
     max_tokens: int,
-    answers: AnswerSettings | None = None,
+    policy: AnswerPolicy | None = None,
     base_fingerprint: str | None = None,
     reranker_sha256: str | None = None,
     shard_bytes: int = 16_000_000,
@@ -111,7 +72,7 @@ def save(
         folder: exists and holds no network.
         base_model: name of its base model.
         max_tokens: longest text it was trained to write at once.
-        answers: how answers are composed with it.
+        policy: of answers with it.
         base_fingerprint: of the base model; who loads the network onto another one is warned.
         reranker_sha256: of the reranker that was written into the folder before (hypernet/reranker.py), if any.
         shard_bytes: largest shard; one tensor is never cut.
@@ -147,7 +108,7 @@ def save(
         base_fingerprint=base_fingerprint,
         network=network.config,
         max_tokens=max_tokens,
-        answers=answers or AnswerSettings(),
+        **({} if policy is None else {"policy": policy}),
         weights_sha256=_sha256([folder / name for name in names]),
         reranker_sha256=reranker_sha256,
     )
@@ -179,8 +140,10 @@ def read_manifest(folder: Path) -> FastWeightManifest:
     try:
         content = path.read_bytes()
         found = _Format.model_validate_json(content).format
+        if found == 1:
+            return FastWeightManifest.model_validate(from_format_1(json.loads(content), path))
         if found != FORMAT:
-            raise CheckpointError(f"{path} has format {found}, this package reads {FORMAT}; train or fetch anew.")
+            raise CheckpointError(f"{path} has format {found}, this package reads 1 and {FORMAT}; train or fetch anew.")
         return FastWeightManifest.model_validate_json(content)
     except OSError as err:
         raise CheckpointError(f"{folder} holds no trained hypernetwork: {path.name}: {err.strerror}.") from err

@@ -9,8 +9,8 @@ import pytest
 
 from eval.cli import main
 from eval.rows import RowFolder
+from plume_memory.answering.answer import decode_all
 from plume_memory.model.decode import DecodeSettings
-from plume_memory.model.rivals import decode_contests
 
 
 def options(tiny_model_folder: Path, tiny_network_folder: Path, records_file: Path, out: Path) -> list[str]:
@@ -66,11 +66,11 @@ def test_a_case_explains_the_answer_that_is_in_the_rows(
 ) -> None:
     decoded: list[DecodeSettings] = []
 
-    def decode(way: Any, contests: Any, settings: DecodeSettings) -> Any:
+    def decode(decoder: Any, prepared: Any, settings: DecodeSettings) -> Any:
         decoded.append(settings)
-        return decode_contests(way, contests, settings)
+        return decode_all(decoder, prepared, settings)
 
-    monkeypatch.setattr("eval.experiments.case.decode_contests", decode)
+    monkeypatch.setattr("eval.experiments.case.decode_all", decode)
     chosen = options(tiny_model_folder, tiny_network_folder, records_file, tmp_path / "run")
     assert main(["main", *chosen, "--method", "plume", "--batch", "1"]) == 0
     chosen = options(tiny_model_folder, tiny_network_folder, records_file, tmp_path / "case")

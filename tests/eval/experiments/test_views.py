@@ -209,13 +209,13 @@ def test_the_sweep_around_the_shipped_settings_has_these_in_every_table() -> Non
 
 
 def test_a_sweep_of_a_network_without_some_settings_leaves_these_out() -> None:
-    plain = {**AnswerPolicy().canonical(), "alone_margin": None}
+    plain = {**AnswerPolicy().model_dump(), "retry_scale": None}
     rows = [row("plume, tuned", "r1", "Zug", settings=plain, kind="plume")]
-    for name in ("beta = 1, tuned", "alone_margin = 0.3, tuned"):
+    for name in ("beta = 1, tuned", "retry_scale = 2, tuned"):
         rows.append(row(name, "r1", "Zug", settings=plain, kind="plume"))
     tables = SWEEP_SHIPPED.view(Results(rows)).tables
-    assert [[line[0] for line in table.rows] for table in tables] == [["0.75", "1"], ["0.3"]]
-    assert "alone_margin" not in tables[0].notes[0]
+    assert [[line[0] for line in table.rows] for table in tables] == [["0.75", "1"], ["2"]]
+    assert "retry_scale" not in tables[0].notes[0]
 
 
 def test_a_sweep_names_as_defaults_only_what_is_known_to_be_one() -> None:

@@ -41,9 +41,9 @@ def test_batches_are_filled_with_queries_of_similar_length(tiny_llama: BaseModel
     seen: list[list[int]] = []
 
     class Watched(FusedDecoder):
-        def decode(self, queries, settings):  # type: ignore[no-untyped-def]
+        def stream(self, queries, settings):  # type: ignore[no-untyped-def]
             seen.append([query.global_row.tokens for query in queries])
-            return super().decode(queries, settings)
+            return super().stream(queries, settings)
 
     Answerer(Watched(tiny_llama), DecodeSettings(max_new_tokens=1), 4).answer(queries(tiny_llama))
 

@@ -10,10 +10,11 @@ from eval.methods.decoding import Answerer
 from eval.methods.parametric import D2L, D2LOracle, Plume
 from eval.records import MuseQuestion, MuseTransition
 from plume_memory import AnswerPolicy, Engine, ParametricMemory
+from plume_memory.answering.options import settings_of
 from plume_memory.errors import InvalidInput
 from plume_memory.lora.algebra import frobenius_norm
 from plume_memory.lora.factors import LoraFactors
-from plume_memory.model.decode import Query
+from plume_memory.records import join_units
 from plume_memory.testing import tiny_base, tiny_engine
 
 TEXTS = ("Ann lives in Bern.\n\nHer cat is Mistral.", "Ann lives in Zug.", "The cat is called Föhn.")
@@ -33,17 +34,24 @@ TRANSITION = MuseTransition("t", "d", 2, TEXTS, QUESTIONS)
 
 
 def answerer(engine: Engine) -> Answerer:
-    return Answerer(engine.decoder, engine.decode_settings())
+    return Answerer(engine.decoder, settings_of(engine.policy, {}))
 
 
 def plume(engine: Engine, **how: str) -> Plume:
     return Plume(engine, CountingCache(), answerer(engine), **how)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("additive", [True, False])
-@pytest.mark.parametrize("bias", [True, False])
-def test_the_suite_answers_as_the_product_does(tmp_path: Path, additive: bool, bias: bool) -> None:
-    engine = tiny_engine(additive=additive, bias=bias)
+READ = AnswerPolicy(
+    retrieval="reader", evidence="both", evidence_units=2, retry_scale=2.0, max_new_tokens=8, unit_tokens=64
+)
+
+
+@pytest.mark.parametrize("policy", [None, READ])
+@pytest.mark.parametrize(("additive", "bias"), [(True, True), (True, False), (False, True), (False, False)])
+def test_the_suite_answers_as_the_product_does(
+    tmp_path: Path, additive: bool, bias: bool, policy: AnswerPolicy | None
+) -> None:
+    engine = tiny_engine(additive=additive, bias=bias, policy=policy)
     with ParametricMemory.open("ann", url=f"sqlite:///{tmp_path / 'log.db'}", engine=engine) as memory:
         for text in TEXTS:
             memory.update(text)
@@ -54,7 +62,7 @@ def test_the_suite_answers_as_the_product_does(tmp_path: Path, additive: bool, b
     for reply, answer in zip(found, wanted, strict=True):
         assert reply.detail is not None
         assert answer.evidence is not None
-        assert reply.detail["evidence"] == answer.evidence.unit.text
+        assert reply.detail["evidence"] == join_units([one.unit for one in answer.evidence_units])
         assert reply.detail["evidence_from"] == answer.evidence.unit.version
         assert reply.detail["mean_weight"] == pytest.approx(answer.mean_weight)
 
@@ -65,8 +73,8 @@ def test_each_stream_alone_is_a_row_of_the_fused_query() -> None:
         plume(engine, streams=streams).prepare(TRANSITION) for streams in ("fused", "memory only", "global only")
     )
     for question in QUESTIONS:
-        fused = whole.query(question, whole.route(question))
-        alone = [one.query(question, one.route(question)) for one in (memory_only, global_only)]
+        fused = whole.prepared(question).query
+        alone = [one.prepared(question).query for one in (memory_only, global_only)]
         assert all(query.evidence_row is None for query in alone)
         assert fused.evidence_row is not None
         assert same(alone[0].global_row.factors, fused.evidence_row.factors)
@@ -90,7 +98,7 @@ def test_scaled_full_has_the_norm_of_the_difference_and_the_direction_of_full() 
 def test_whole_texts_are_written_in_one_pass_each() -> None:
     """α·full + β·(full − old), with full and old as one text, where an additive network would add up units."""
     settings = AnswerPolicy(alpha=1.0, beta=0.75, unit_tokens=16, max_new_tokens=4)
-    engine = tiny_engine(additive=True, settings=settings)
+    engine = tiny_engine(additive=True, policy=settings)
     assert engine.parameterizer is not None
     found = plume(engine, global_form="whole texts").prepare(TRANSITION).global_adapter
     full, old = engine.parameterizer.parameterize([TRANSITION.full, TRANSITION.old])
@@ -100,14 +108,14 @@ def test_whole_texts_are_written_in_one_pass_each() -> None:
     assert not same(found, plume(engine).prepare(TRANSITION).global_adapter)
 
 
-def test_the_gold_router_activates_the_unit_that_holds_the_evidence() -> None:
-    engine = tiny_engine(settings=AnswerPolicy(unit_tokens=24, max_new_tokens=4))
+def test_gold_evidence_is_the_unit_that_holds_it() -> None:
+    engine = tiny_engine(policy=AnswerPolicy(unit_tokens=24, max_new_tokens=4))
     method = plume(engine, evidence="gold")
     assert method.settings["evidence_unit"] == "gold", "a row says so"
-    assert method.settings["router"] == engine.policy.router, "and which router it did not ask"
+    assert method.settings["retrieval"] == engine.policy.retrieval, "and which one it did not ask"
     prepared = method.prepare(TRANSITION)
     assert len(prepared.index) > len(TEXTS), "the first text has two units"
-    assert [prepared.route(question)[0].unit.text.strip() for question in QUESTIONS] == [
+    assert [prepared.evidence(question)[0].unit.text.strip() for question in QUESTIONS] == [
         "Ann lives in Zug.",
         "Her cat is Mistral.",
     ]
@@ -127,7 +135,7 @@ def test_d2l_is_one_adapter_of_the_whole_history_with_the_bias_once() -> None:
 
 def test_an_engine_without_a_network_has_no_d2l() -> None:
     base = tiny_base("llama")
-    engine = Engine(base, None, AnswerPolicy(evidence="kv", max_new_tokens=4))
+    engine = Engine(base, None, AnswerPolicy(evidence="states", max_new_tokens=4))
     with pytest.raises(InvalidInput, match="needs a hypernetwork"):
         D2L(engine, CountingCache(), answerer(engine)).prepare(TRANSITION)
 
@@ -159,4 +167,3 @@ def test_row_order_of_a_batch_does_not_matter() -> None:
     together = prepared.answer(QUESTIONS)
     apart = [prepared.answer([question])[0] for question in QUESTIONS]
     assert [reply.text for reply in together] == [reply.text for reply in apart]
-    assert isinstance(prepared.query(QUESTIONS[0], prepared.route(QUESTIONS[0])), Query)

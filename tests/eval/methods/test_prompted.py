@@ -9,6 +9,7 @@ from eval.methods.prompted import Prompted, Retrieved
 from eval.methods.protocol import Method
 from eval.records import MuseQuestion, MuseTransition
 from plume_memory import AnswerPolicy
+from plume_memory.answering.options import settings_of
 from plume_memory.engine import Engine
 from plume_memory.model.decode import Decoded, Query
 from plume_memory.records import NOTICE, Usage
@@ -29,7 +30,7 @@ class Reading(Answerer):
 
 
 prompts: list[str] = []
-engine: Engine = tiny_engine(settings=AnswerPolicy(max_new_tokens=4))
+engine: Engine = tiny_engine(policy=AnswerPolicy(max_new_tokens=4))
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +45,7 @@ def asked(method: Method, question: str) -> str:
 
 
 def reading() -> Answerer:
-    return Reading(engine.decoder, engine.decode_settings())
+    return Reading(engine.decoder, settings_of(engine.policy, {}))
 
 
 def test_nothing_everything_and_the_last_update() -> None:
@@ -86,7 +87,7 @@ def test_the_notice_stands_once_where_a_later_text_begins() -> None:
 def test_a_prompt_too_long_keeps_its_ends() -> None:
     long = ("A" * 3000, "Z" * 3000)
     query = MuseQuestion(id="q", question="Where?", answers=("x",), old_answers=("x",), affected=False)
-    answerer = Answerer(engine.decoder, engine.decode_settings())
+    answerer = Answerer(engine.decoder, settings_of(engine.policy, {}))
     prepared = Prompted(engine.base, answerer, "everything").prepare(MuseTransition("t", "d", 1, long, (query,)))
     ids = prepared._fitted(engine.base.chat.prompt_ids(f"{long[0]}\n{long[1]}\n\nWhere?"))  # type: ignore[attr-defined]
     assert len(ids) == engine.base.context_window - 4

@@ -1,0 +1,166 @@
+"""From questions to answers, step by step, for one memory pinned at one version.
+
+    1 pin a version        pinned.py: a `Snapshot` is one history, its index, its global adapter
+    2 retrieve             retrieval/retrieve.py
+    3 choose the evidence  evidence.py; none where the memory is not relevant: the bare model answers
+    4 rows                 [model + ΔW_g] and [states of the evidence + model + H(evidence)]
+    5 decode               model/decode.py
+    6 once more            where the answer has no word of its evidence (grounding.py)
+    7 source, confidence   grounding.py, calibration.py
+
+Values go from step to step; nothing here knows a database, a thread or a server.
+"""
+
+from collections.abc import Generator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+from plume_memory.answering.calibration import confidence
+from plume_memory.answering.evidence import choose_evidence
+from plume_memory.answering.grounding import is_grounded, source_of
+from plume_memory.encoding import Cache
+from plume_memory.engine import Engine
+from plume_memory.lora.factors import LoraFactors
+from plume_memory.model.decode import BATCH, Decoded, DecodeSettings, FusedDecoder, Query, Step
+from plume_memory.model.prompt import Framed
+from plume_memory.policy import AnswerPolicy
+from plume_memory.records import Answer, ScoredUnit, best_gain
+from plume_memory.retrieval.lexical import UnitIndex
+from plume_memory.retrieval.retrieve import retrieve
+from plume_memory.terms import terms_of
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PreparedQuestion:
+    """A question with everything its answer is decoded from."""
+
+    question: str
+    """The words that were routed."""
+    evidence: tuple[ScoredUnit, ...]
+    """The first in rank first; none where the memory is not relevant, or empty."""
+    query: Query
+    retry: Query | None = None
+    """The same with more weight on the evidence's adapter; None: it is not decoded again."""
+
+
+def evidence_of(engine: Engine, index: UnitIndex, question: str, cache: Cache) -> tuple[ScoredUnit, ...]:
+    """Steps 2 and 3: the evidence of a question; none where the memory is empty or not relevant.
+
+    Raises:
+        InvalidInput: the question has half a character.
+    """
+    policy = engine.policy
+    ranked = retrieve(index, question, engine.reader.of(cache), policy, k=policy.evidence_units)
+    return choose_evidence(ranked, question, policy)
+
+
+def prepare(
+    engine: Engine,
+    question: str,
+    framed: Framed,
+    evidence: Sequence[ScoredUnit],
+    global_adapter: LoraFactors | None,
+    cache: Cache,
+    *,
+    tools: bool = False,
+) -> PreparedQuestion:
+    """Step 4: the rows of a question.
+
+    Args:
+        engine: its policy says what the evidence row carries.
+        question: the words that were routed.
+        framed: the conversation.
+        evidence: of `evidence_of`.
+        global_adapter: ΔW_g; takes no part without evidence.
+        cache: whose texts they are.
+        tools: whether the answer may be a call: its words are not those of the evidence.
+    """
+    if not evidence:
+        return PreparedQuestion(question, (), engine.query(framed, None, None))
+    units = [one.unit for one in evidence]
+    policy = engine.policy
+    # beyond the paper, as the retry is: an answer that runs on is ended where units are read
+    watched = policy.retrieval == "reader" and not tools
+    said = (term for text in (question, *(unit.text for unit in units)) for term in terms_of(text))
+    words = frozenset(said) if watched else None
+    query = engine.query(framed, global_adapter, engine.evidence(units, framed, cache), words=words)
+    if policy.retry_scale is None or not _gains_enough(policy, evidence):
+        return PreparedQuestion(question, tuple(evidence), query)
+    louder = engine.evidence(units, framed, cache, scale=policy.retry_scale)
+    return PreparedQuestion(question, tuple(evidence), query, engine.query(framed, global_adapter, louder, words=words))
+
+
+def decode_all(
+    decoder: FusedDecoder, prepared: Sequence[PreparedQuestion], settings: DecodeSettings, *, batch: int = BATCH
+) -> list[Decoded]:
+    """Steps 5 and 6: decode questions together, and once more those whose answers are not grounded.
+
+    A second answer is given only if it is grounded; else the first stays. Errors: `FusedDecoder.stream`.
+    """
+    answers = decoder.decode([one.query for one in prepared], settings, batch=batch)
+    again = [i for i, one in enumerate(prepared) if _is_to_be_retried(one, answers[i].text, settings)]
+    retries = [retry for i in again if (retry := prepared[i].retry) is not None]
+    for i, second in zip(again, decoder.decode(retries, settings, batch=batch), strict=True):
+        if is_grounded(second.text, prepared[i].question, prepared[i].evidence):
+            answers[i] = second
+    return answers
+
+
+def decode_stream(
+    decoder: FusedDecoder, prepared: PreparedQuestion, settings: DecodeSettings
+) -> Generator[Step, None, None]:
+    """Steps 5 and 6, token by token: the answer that `decode_all` gives.
+
+    Where a question may be decoded again, the first step comes when its answer is grounded, or at its end.
+    """
+    if prepared.retry is None or settings.grammar is not None:
+        yield from decoder.stream([prepared.query], settings)
+        return
+    held: list[Step] = []
+    with closing(decoder.stream([prepared.query], settings)) as decoding:
+        for step in decoding:
+            held.append(step)
+            if is_grounded(_whole_words(held), prepared.question, prepared.evidence):
+                yield from held
+                yield from decoding
+                return
+    with closing(decoder.stream([prepared.retry], settings)) as decoding:
+        again = list(decoding)
+    yield from again if is_grounded(_whole_words(again), prepared.question, prepared.evidence) else held
+
+
+def finish(engine: Engine, prepared: PreparedQuestion, decoded: Decoded, *, memory: str, version: int) -> Answer:
+    """Step 7: the answer with its source and how sure it is."""
+    evidence = prepared.evidence
+    return Answer(
+        text=decoded.text,
+        memory=memory,
+        version=version,
+        evidence=source_of(decoded.text, prepared.question, evidence),
+        usage=decoded.usage,
+        finish_reason=decoded.finish_reason,
+        confidence=confidence(decoded.trace, evidence, engine.calibration),
+        trace=decoded.trace,
+        evidence_units=tuple(sorted(evidence, key=lambda one: (one.unit.position, one.unit.start))),
+    )
+
+
+def _gains_enough(policy: AnswerPolicy, evidence: Sequence[ScoredUnit]) -> bool:
+    """Whether to decode again at all: what is relevant only faintly would be said louder too."""
+    gain = best_gain(evidence)
+    return gain is None or policy.min_gain is None or gain >= policy.min_gain
+
+
+def _is_to_be_retried(prepared: PreparedQuestion, answer: str, settings: DecodeSettings) -> bool:
+    """Whether to decode again; a grammar leaves no choice of words."""
+    if prepared.retry is None or settings.grammar is not None:
+        return False
+    return not is_grounded(answer, prepared.question, prepared.evidence)
+
+
+def _whole_words(steps: Sequence[Step]) -> str:
+    """What was said so far, without the word that may go on."""
+    text = "".join(step.text for step in steps)
+    if steps[-1].finish_reason is not None:
+        return text
+    return text[: max((at for at, letter in enumerate(text, start=1) if letter.isspace()), default=0)]

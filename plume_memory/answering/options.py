@@ -1,0 +1,56 @@
+"""How answers are decoded: options of a single call beside the engine's policy, the same for every way of asking."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict
+
+from plume_memory.errors import InvalidInput
+from plume_memory.model.decode import DecodeSettings
+from plume_memory.model.grammar import Grammar
+from plume_memory.policy import AnswerPolicy
+
+
+class DecodeOptions(TypedDict, total=False):
+    """Of every question."""
+
+    max_new_tokens: int | None
+    """Longest answer; the policy's when not given."""
+    min_new_tokens: int
+    """The model does not end its answer before this many tokens."""
+    stop: Sequence[str]
+    """Texts that end the answer; none of them is part of it."""
+    top_candidates: int
+    """Keep this many candidates of both streams per token in the trace."""
+    grammar: Grammar | None
+    """What the answer may look like."""
+
+
+class AskOptions(DecodeOptions, total=False):
+    """The same, for one question."""
+
+    tools: Sequence[Mapping[str, Any]] | None
+    """What the model may call, in OpenAI's shape; the answer's text then may hold calls."""
+
+
+def settings_of(policy: AnswerPolicy, options: DecodeOptions) -> DecodeSettings:
+    """Return how one decode goes, by the policy and what a caller asked for.
+
+    Raises:
+        InvalidInput: a value out of its range, or one text where a list of texts is meant.
+        TypeError: an option that there is not.
+    """
+    known = DecodeOptions.__annotations__
+    if unknown := options.keys() - known.keys():
+        raise TypeError(f"There is no option {min(unknown)!r} here; have {', '.join(known)}.")
+    stop = options.get("stop", ())
+    if isinstance(stop, str):
+        raise InvalidInput(f"`stop` is a list of texts; write stop=[{stop!r}].")
+    most = options.get("max_new_tokens")
+    return DecodeSettings(
+        max_new_tokens=policy.max_new_tokens if most is None else most,
+        lambda_max=policy.lambda_max,
+        tau=policy.tau,
+        stop=tuple(stop),
+        top_candidates=options.get("top_candidates", 0),
+        min_new_tokens=options.get("min_new_tokens", 0),
+        grammar=options.get("grammar"),
+    )

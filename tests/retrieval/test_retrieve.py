@@ -1,0 +1,238 @@
+"""The units of a history as a question ranks them: what is read, in which order it comes, and what is marked."""
+
+import math
+from collections.abc import Callable, Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from plume_memory.errors import InvalidInput
+from plume_memory.policy import AnswerPolicy
+from plume_memory.records import ScoredUnit, Unit
+from plume_memory.retrieval.lexical import UnitIndex
+from plume_memory.retrieval.reader import Reading
+from plume_memory.retrieval.retrieve import SHORTLIST, TIED, retrieve
+from plume_memory.retrieval.supersede import verdicts
+from plume_memory.terms import asks
+
+ASKED = "Where does Alice live?"
+BERN, ZURICH = "Alice lives in a flat in Bern.", "Alice now lives in a flat in Zurich."
+READER = AnswerPolicy(retrieval="reader")
+
+
+class Said:
+    """A reader that says of every text what it is told to; `read_texts` is what it was given, question by question."""
+
+    def __init__(self, log_p: Callable[[str], float], gain: Callable[[str], float] = len) -> None:
+        self.read_texts: list[list[str]] = []
+        self._log_p, self._gain = log_p, gain
+
+    def read(self, texts: Sequence[str], question: str) -> list[Reading]:
+        assert question.strip()
+        self.read_texts.append(list(texts))
+        return [Reading(self._log_p(text), self._gain(text)) for text in texts]
+
+
+def never(text: str) -> float:
+    raise AssertionError(f"read: {text}")
+
+
+def told(*texts: str) -> UnitIndex:
+    """One unit per version."""
+    return UnitIndex([Unit(i, i + 1, 0, len(text), text) for i, text in enumerate(texts)])
+
+
+def ranked(index: UnitIndex, log_p: Sequence[float], asked: str = ASKED, k: int = 99) -> list[tuple[int, bool]]:
+    """Position of each unit and whether it is superseded; log p by position."""
+    of = dict(zip([unit.text for unit in index], log_p, strict=True))
+    return [(one.unit.position, one.superseded) for one in retrieve(index, asked, Said(of.__getitem__), READER, k=k)]
+
+
+# --- the rule -------------------------------------------------------------------------------------
+
+
+def literal(index: UnitIndex, question: str, log_p: dict[str, float], k: int) -> list[tuple[int, float, bool | None]]:
+    """(position, score, superseded or None where it was not read), rule by rule; slow on purpose."""
+    words = index.score(question).tolist()
+    by_words = sorted(range(len(index)), key=lambda i: (-words[i], -i))
+    eligible = [i for i in by_words if not asks(index[i].text[index[i].own :])]
+    tied = [i for i in eligible[SHORTLIST:] if words[i] == words[eligible[SHORTLIST - 1]] > 0]
+    shortlist = sorted([*eligible[:SHORTLIST], *tied[: TIED - SHORTLIST]])
+    judged = verdicts([index[i] for i in shortlist], question, [log_p[index[i].text] for i in shortlist])
+    newest = {i: shortlist[one.newest] for i, one in zip(shortlist, judged, strict=True)}
+    about = {shortlist[one.newest]: one.about for one in judged}
+    found: list[tuple[int, float, bool | None]] = []
+    for i in sorted(shortlist, key=lambda i: (-log_p[index[i].text], -i)):
+        for own, superseded in ((newest[i], not about[newest[i]]), (i, True)):
+            if own not in [listed for listed, *_ in found]:
+                found.append((own, math.exp(log_p[index[own].text]), superseded))
+    least = min((score for _, score, _ in found), default=1.0)
+    rest = [(i, words[i] * least, None) for i in by_words if i not in shortlist]
+    return [*found, *rest[: max(0, k - len(found))]]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    texts=st.lists(
+        st.lists(st.sampled_from(["the", "Bern", "lives", "lamp?", "7", "fish", "moon"]), max_size=6).map(" ".join),
+        min_size=1,
+        max_size=80,
+    ),
+    query=st.lists(st.sampled_from(["lamp", "fish", "the", "absent", "日本"]), min_size=1, max_size=4).map(" ".join),
+    values=st.lists(st.sampled_from([-5.0, -4.0, -3.9, -3.7, -2.0, -1.0]), min_size=1, max_size=7),
+    k=st.integers(1, 90),
+)
+def test_units_come_in_the_order_of_the_literal_rule(texts: list[str], query: str, values: list[float], k: int) -> None:
+    index = told(*texts)
+    log_p = {text: values[at % len(values)] for at, text in enumerate(dict.fromkeys(texts))}
+
+    found = retrieve(index, query, Said(log_p.__getitem__), READER, k=k)
+
+    wanted = literal(index, query, log_p, k)
+    assert [one.unit.position for one in found] == [i for i, *_ in wanted]
+    assert [one.score for one in found] == pytest.approx([score for _, score, _ in wanted])
+    assert [one.superseded if one.gain is not None else None for one in found] == [mark for *_, mark in wanted]
+    assert all(0 <= one.score < 1 for one in found)
+
+
+# --- what is read ---------------------------------------------------------------------------------
+
+
+def test_the_shortlist_is_read_at_once_in_temporal_order() -> None:
+    index = told(*(f"Alice has a lamp, number {i}{', lamp' * (i > 9)}." for i in range(SHORTLIST + 10)))
+    reader = Said(lambda text: -1.0)
+    retrieve(index, "Where is the lamp of Alice?", reader, READER, k=3)
+    assert reader.read_texts == [[unit.text for unit in index][10:]]
+
+
+@pytest.mark.parametrize("more", [1, TIED])
+def test_what_scores_as_the_last_of_the_shortlist_is_read_too(more: int) -> None:
+    """All items of a list under a heading hold the same of a question that names the heading."""
+    items = [f"Alice:\n- city number {i}" for i in range(SHORTLIST + more)]
+    index = UnitIndex([Unit(i, 1, 0, len(text), text, len("Alice:\n")) for i, text in enumerate(items)])
+    reader = Said(lambda text: -2.0 + (text == items[-SHORTLIST - 1]))
+    found = retrieve(index, ASKED, reader, READER, k=1)
+    assert reader.read_texts == [items[-TIED:]]
+    assert found[0].unit.text == items[-SHORTLIST - 1]
+
+
+@pytest.mark.parametrize("question", [ASKED, "where does Alice live", "Hi, in which town does Alice live?"])
+def test_a_question_that_was_told_is_not_read_and_supersedes_nothing(question: str) -> None:
+    """What a user asks stands in the log of an agent that writes every message down; nothing makes it likelier."""
+    reader = Said({"Alice lives in Bern.": -3.0, "Bob has a boat.": -5.0}.__getitem__)
+    found = retrieve(told("Alice lives in Bern.", question, "Bob has a boat."), ASKED, reader, READER, k=9)
+    assert [(one.unit.position, one.superseded, one.gain is None) for one in found] == [
+        (0, False, False),
+        (2, False, False),
+        (1, False, True),
+    ]
+
+
+def test_of_questions_alone_nothing_is_read_and_all_are_listed() -> None:
+    found = retrieve(told(ASKED, "And what is her name?"), ASKED, Said(never), READER, k=3)
+    assert [(one.unit.position, one.gain) for one in found] == [(0, None), (1, None)]
+
+
+def test_a_question_without_a_term_is_read_and_a_blank_one_is_not() -> None:
+    index = told("Alice lives in Bern.", "Bob is here.")
+    of = {"Alice lives in Bern.": -1.0, "Bob is here.": -3.0}
+    assert retrieve(index, "爱丽丝住在哪里", Said(of.__getitem__), READER, k=1)[0].unit.position == 0
+    found = retrieve(index, " \n", Said(never), READER, k=2)
+    assert [(one.unit.position, one.score, one.gain) for one in found] == [(1, 0.0, None), (0, 0.0, None)]
+
+
+@pytest.mark.parametrize("retrieval", ["lexical", "reader"])
+def test_an_empty_history_has_no_units_and_k_is_at_least_one(retrieval: str) -> None:
+    policy = AnswerPolicy(retrieval=retrieval)
+    assert retrieve(UnitIndex(), ASKED, Said(never), policy, k=3) == []
+    for k in (0, -1):
+        with pytest.raises(InvalidInput, match="k must be at least 1"):
+            retrieve(told(BERN, ZURICH), ASKED, Said(lambda text: -1.0), policy, k=k)
+
+
+# --- the order ------------------------------------------------------------------------------------
+
+
+def test_units_come_by_falling_likelihood_and_the_later_first_of_equals() -> None:
+    index = told("red lamp", "blue boat", "green moon", "old fish")
+    assert ranked(index, [-2.0, -1.0, -1.1, -3.0]) == [(1, False), (2, False), (0, False), (3, False)]
+    assert ranked(index, [-2.0, -1.0, -1.0, -1.0]) == [(3, False), (2, False), (1, False), (0, False)]
+
+
+def test_likelihood_wins_over_shared_words() -> None:
+    index = told("Sull sends kitchen staff", "people come from afar in May", "Orm sends oil")
+    question = "Where do the cooks come from?"
+    assert index.route(question, delta=0.0).unit.position == 1
+    assert ranked(index, [-2.0, -4.0, -4.1], question)[0] == (0, False)
+
+
+def test_a_unit_that_supersedes_stands_just_before_the_likeliest_it_supersedes() -> None:
+    index = told(BERN, "Bob owns boats.", ZURICH, "Carol paints.")
+    assert ranked(index, [-1.0, -1.2, -1.4, -0.9]) == [(3, False), (2, False), (0, True), (1, False)]
+    assert ranked(index, [-1.0, -0.8, -0.7, -0.9]) == [(2, False), (1, False), (3, False), (0, True)], "it is likelier"
+
+
+def test_of_many_that_one_supersedes_each_stands_in_its_own_place_behind_it() -> None:
+    index = told(
+        "Alice lives in a small flat in Bern.",
+        "Carol paints.",
+        *(f"Alice lives in a small flat in {c}." for c in ("Zug", "Chur")),
+    )
+    assert ranked(index, [-1.3, -1.2, -1.1, -1.4]) == [(3, False), (2, True), (1, False), (0, True)]
+
+
+def test_a_unit_about_somebody_else_is_marked_and_keeps_its_place() -> None:
+    index = told("Bob lives in Zurich.", "Alice lives in Bern.", "Carol paints.")
+    assert ranked(index, [-0.1, -1.0, -0.5]) == [(0, True), (2, False), (1, False)]
+
+
+def test_of_two_tellings_about_somebody_else_both_are_marked() -> None:
+    index = told("Bob lives in Zurich.", "Bob lives in Rome.", "Alice lives in Bern.")
+    assert ranked(index, [-0.2, -0.3, -1.0]) == [(1, True), (0, True), (2, False)]
+
+
+def test_what_was_not_read_stands_behind_by_its_words_below_all_that_was() -> None:
+    texts = [f"lamp lamp {i}" for i in range(SHORTLIST)] + ["lamp with many other words around it", "fish", "moon"]
+    found = retrieve(told(*texts), "lamp", Said(lambda text: -6.0), READER, k=99)
+    assert [one.unit.text for one in found[SHORTLIST:]] == ["lamp with many other words around it", "moon", "fish"]
+    scores = [one.score for one in found]
+    assert 0 < scores[SHORTLIST] < min(scores[:SHORTLIST])
+    assert scores[SHORTLIST + 1 :] == [0.0, 0.0]
+    assert {(one.gain, one.superseded) for one in found[SHORTLIST:]} == {(None, False)}
+
+
+def test_k_bounds_what_was_not_read_and_no_unit_is_missing() -> None:
+    index = told(*(f"Alice has a lamp, number {i}." for i in range(TIED + 5)))
+
+    def found(k: int) -> list[ScoredUnit]:
+        return retrieve(index, "Where is the lamp of Alice?", Said(lambda text: -1.0), READER, k=k)
+
+    assert sorted(one.unit.position for one in found(999)) == list(range(len(index)))
+    assert len(found(1)) == TIED, "what was read is returned"
+    for k in (TIED, TIED + 2):
+        assert found(k) == found(999)[:k]
+
+
+# --- what is said of a unit -----------------------------------------------------------------------
+
+
+def test_a_unit_that_was_read_has_its_probability_and_its_gain() -> None:
+    of = {BERN: (-1.0, 6.0), "Bob owns boats.": (-2.0, 1.5), "Carol paints.": (-3.0, 0.0)}
+    found = retrieve(told(*of), ASKED, Said(lambda t: of[t][0], lambda t: of[t][1]), READER, k=3)
+    assert {one.unit.text: (one.score, one.gain) for one in found} == {
+        text: (pytest.approx(math.exp(log_p)), gain) for text, (log_p, gain) in of.items()
+    }
+
+
+def test_scores_stay_inside_the_unit_interval_whatever_is_rounded() -> None:
+    found = retrieve(told("lamp", "fish"), "lamp", Said({"lamp": 0.0, "fish": -1e4}.__getitem__), READER, k=2)
+    assert 1 > found[0].score > found[1].score > 0
+
+
+def test_by_words_nothing_is_read_and_the_order_is_that_of_activation() -> None:
+    index = told("lamp bern", "lamp", "nothing", "lamp bern", "moon?")
+    for delta in (0.0, 0.1, 2.0):
+        found = retrieve(index, "lamp bern", Said(never), AnswerPolicy(delta=delta), k=4)
+        assert found == index.rank("lamp bern", delta=delta, k=4)
+        assert {(one.gain, one.superseded) for one in found} == {(None, False)}
