@@ -3,7 +3,6 @@
 import hashlib
 import json
 import threading
-import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -108,6 +107,23 @@ class BaseModel:
         return cap * torch.tanh(logits / cap) if cap else logits
 
 
+def forward(
+    module: Any,
+    cache: Any,
+    *,
+    ids: torch.Tensor | None = None,
+    mask: torch.Tensor | dict[str, torch.Tensor] | None = None,
+    positions: torch.Tensor | None = None,
+    embeddings: torch.Tensor | None = None,
+) -> Any:
+    """One pass of a `*ForCausalLM`, or of the decoder inside it, that reads the cache and adds to it.
+
+    By position: releases of transformers 5 disagree on the cache's name (`past_key_values`, `cache` since 5.24),
+    all of them agree on the order.
+    """
+    return module(ids, mask, positions, cache, embeddings, use_cache=True)
+
+
 def _stop_ids(model: Any, tokenizer: Any) -> frozenset[int]:
     named = {"<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|endoftext|>"} & set(tokenizer.get_vocab())
     ids = set(tokenizer.convert_tokens_to_ids(sorted(named)))
@@ -147,19 +163,17 @@ def _load_weights(folder: Path, name: str, config: Any, dtype: torch.dtype) -> A
     # Gemma-2 caps its attention logits; PyTorch's fused attention cannot, so it would compute another model.
     attention = "eager" if getattr(config, "attn_logit_softcapping", None) else "sdpa"
     hf_logging.disable_progress_bar()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)
-        try:
-            model, report = AutoModelForCausalLM.from_pretrained(
-                folder,
-                dtype=dtype,
-                attn_implementation=attention,
-                use_safetensors=True,
-                trust_remote_code=False,
-                output_loading_info=True,
-            )
-        except (OSError, ValueError, RuntimeError, KeyError, TypeError, SafetensorError) as err:
-            raise ModelError(f"The weights of {name!r} in {folder} cannot be loaded: {err}") from err
+    try:
+        model, report = AutoModelForCausalLM.from_pretrained(
+            folder,
+            dtype=dtype,
+            attn_implementation=attention,
+            use_safetensors=True,
+            trust_remote_code=False,
+            output_loading_info=True,
+        )
+    except (OSError, ValueError, RuntimeError, KeyError, TypeError, SafetensorError) as err:
+        raise ModelError(f"The weights of {name!r} in {folder} cannot be loaded: {err}") from err
     lacking = sorted(report["missing_keys"])
     if lacking:
         raise ModelError(

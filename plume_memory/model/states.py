@@ -14,7 +14,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from plume_memory.errors import FactorsError
-from plume_memory.model.base import BaseModel
+from plume_memory.model.base import BaseModel, forward
 
 _FORMAT = "plume-kv-1"
 
@@ -70,7 +70,7 @@ def compile_states(base: BaseModel, ids: list[int]) -> States:
 
     cache = DynamicCache()
     with base.lock, torch.inference_mode():
-        base.model.model(input_ids=torch.tensor([ids], device=base.device), past_key_values=cache, use_cache=True)
+        forward(base.model.model, cache, ids=torch.tensor([ids], device=base.device))
     return States(
         torch.stack([layer.keys[0] for layer in cache.layers]),
         torch.stack([layer.values[0] for layer in cache.layers]),

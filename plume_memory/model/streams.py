@@ -17,7 +17,7 @@ from torch import Tensor
 
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.model.adapters import AdapterRows, attached, stack_rows
-from plume_memory.model.base import BaseModel
+from plume_memory.model.base import BaseModel, forward
 from plume_memory.model.states import States
 
 
@@ -86,12 +86,12 @@ def prefill(base: BaseModel, rows: Sequence[Row], *, rank: int | None = None) ->
     columns = torch.arange(max(before) + max(prompts))
     mask = (columns >= max(before) - starts).long()
     with attached(base.model, adapters):
-        output = base.model.model(
-            input_ids=ids.to(base.device),
-            attention_mask=mask.to(base.device),
-            position_ids=(starts + torch.arange(max(prompts))).to(base.device),
-            past_key_values=cache,
-            use_cache=True,
+        output = forward(
+            base.model.model,
+            cache,
+            ids=ids.to(base.device),
+            mask=mask.to(base.device),
+            positions=(starts + torch.arange(max(prompts))).to(base.device),
         )
     last = torch.tensor(prompts, device=base.device) - 1
     logits = base.logits(output.last_hidden_state[torch.arange(len(rows), device=base.device), last])
@@ -153,12 +153,12 @@ class GrowingRows:
         positions = self._mask.sum(-1, keepdim=True)
         self._mask = torch.nn.functional.pad(self._mask, (0, 1), value=1)
         with attached(self._base.model, self._adapters):
-            output = self._base.model(
-                input_ids=torch.tensor(tokens, device=self._base.device)[:, None],
-                attention_mask=self._mask,
-                position_ids=positions,
-                past_key_values=self._cache,
-                use_cache=True,
+            output = forward(
+                self._base.model,
+                self._cache,
+                ids=torch.tensor(tokens, device=self._base.device)[:, None],
+                mask=self._mask,
+                positions=positions,
             )
         logits: Tensor = output.logits[:, -1]
         return logits
@@ -253,13 +253,7 @@ class FixedRows:
         whole = next(iter(self._masks.values()))
         mask = self._masks if getattr(self._base.model.config, "layer_types", None) else whole
         with attached(self._base.model, self._adapters):
-            output = self._base.model(
-                input_ids=self._ids,
-                attention_mask=mask,
-                position_ids=self._positions,
-                past_key_values=self._cache,
-                use_cache=True,
-            )
+            output = forward(self._base.model, self._cache, ids=self._ids, mask=mask, positions=self._positions)
         logits: Tensor = output.logits[:, -1]
         return logits
 

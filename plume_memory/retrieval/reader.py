@@ -23,7 +23,7 @@ from plume_memory.errors import InvalidInput
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.lru import LRUCache, Owned
 from plume_memory.model.adapters import AdapterRows, attached, shared_rows
-from plume_memory.model.base import BaseModel
+from plume_memory.model.base import BaseModel, forward
 
 BATCH_TOKENS = 4096
 """Most tokens of one forward pass, padding included; a single text may have more."""
@@ -228,7 +228,7 @@ def _read(base: BaseModel, rows: Rows, adapter: AdapterRows | None) -> list[Read
             ids[at, : lengths[at]] = torch.tensor(rows[i])
         cache = DynamicCache()  # without the model's config: layers with a sliding window keep the whole text too
         with base.lock, torch.inference_mode(), attached(base.model, adapter):
-            output = base.model.model(input_ids=ids.to(base.device), past_key_values=cache, use_cache=True)
+            output = forward(base.model.model, cache, ids=ids.to(base.device))
         for at, i in enumerate(batch):
             keys, values = (
                 torch.stack([side[at, :, : lengths[at]] for side in sides])
@@ -268,12 +268,12 @@ def _hidden_behind(base: BaseModel, read: Sequence[ReadText], ids: list[int], ad
         cache.update(states[0, layer], states[1, layer], layer)
     mask = torch.arange(width + len(ids)) >= (width - lengths)[:, None]  # [R, S + n]
     with base.lock, torch.inference_mode(), attached(base.model, adapter):
-        hidden: Tensor = base.model.model(
-            input_ids=torch.tensor([ids], device=base.device).expand(len(read), -1),
-            attention_mask=mask.to(base.device, torch.long),
-            position_ids=(lengths[:, None] + torch.arange(len(ids))).to(base.device),
-            past_key_values=cache,
-            use_cache=True,
+        hidden: Tensor = forward(
+            base.model.model,
+            cache,
+            ids=torch.tensor([ids], device=base.device).expand(len(read), -1),
+            mask=mask.to(base.device, torch.long),
+            positions=(lengths[:, None] + torch.arange(len(ids))).to(base.device),
         ).last_hidden_state
     return hidden
 

@@ -14,7 +14,7 @@ from eval.specs import RunSettings
 from tests.eval.test_runner import outcomes
 
 
-@pytest.mark.filterwarnings("ignore::FutureWarning")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.*")  # Ray Data of its own settings
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_two_actors_make_the_rows_of_one_process(
     tiny_model_folder: Path, tiny_network_folder: Path, records_file: Path, arguments: list[str], tmp_path: Path

@@ -79,11 +79,12 @@ def watched(base: BaseModel) -> Iterator[Watched]:
     """Watch what a model is given."""
     seen = Watched([], [], [])
 
-    def note(module: object, args: object, kwargs: dict[str, torch.Tensor]) -> None:
-        (seen.questions if "attention_mask" in kwargs else seen.texts).append(kwargs["input_ids"].shape)
+    def note(module: object, args: tuple[torch.Tensor, torch.Tensor | None]) -> None:
+        ids, mask = args[:2]
+        (seen.texts if mask is None else seen.questions).append(ids.shape)
 
     hooks = [
-        base.model.model.register_forward_pre_hook(note, with_kwargs=True),
+        base.model.model.register_forward_pre_hook(note),
         base.model.lm_head.register_forward_pre_hook(
             lambda module, args: seen.projected.append(args[0][..., 0].numel())
         ),

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from plume_memory.model.adapters import AdapterRows, attached, decoder_layers
-from plume_memory.model.base import BaseModel
+from plume_memory.model.base import BaseModel, forward
 
 MODULE = "mlp.down_proj"
 
@@ -116,12 +116,12 @@ class Upper:
         # The fused CPU kernel's backward pass is slow on short sequences (as in distill/train.py).
         kernels = [SDPBackend.MATH] if base.device.type == "cpu" else [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
         with base.lock, bypassed(decoder_layers(base.model)[: self._first]), sdpa_kernel(kernels):
-            output = base.model.model(
-                inputs_embeds=entering[None],
-                attention_mask=self._masks(end),
-                position_ids=torch.arange(self.at, end, device=base.device)[None],
-                past_key_values=cache,
-                use_cache=True,
+            output = forward(
+                base.model.model,
+                cache,
+                mask=self._masks(end),
+                positions=torch.arange(self.at, end, device=base.device)[None],
+                embeddings=entering[None],
             )
         return output.last_hidden_state[0], cache
 
