@@ -2,22 +2,21 @@
 
 The reference is fed to both streams as if it had been generated; at each of its tokens the fused scores
 S_t = log p_g + λ_t log p_e are sorted and the token's place is noted. With k candidates a token counts as
-recalled when its place is at most k. Of several units it is the joint evidence that is scored, not each alone.
+recalled when its place is at most k.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
 from eval.methods.parametric import PreparedPlume
 from eval.records import MuseQuestion
-from plume_memory.errors import InvalidInput
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.model.adapters import attached, stack_rows
-from plume_memory.model.base import BaseModel
+from plume_memory.model.base import BaseModel, forward
 from plume_memory.model.fusion import fuse
-from plume_memory.model.streams import Row
+from plume_memory.model.streams import Row, cache_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +31,7 @@ class Ranks:
 
 
 def candidate_ranks(prepared: PreparedPlume, question: MuseQuestion) -> Ranks:
-    """Rank the tokens of a question's canonical reference.
-
-    Raises:
-        InvalidInput: the evidence stream is not an adapter on the same prompt (`evidence="states"` or "both").
-    """
+    """Rank the tokens of a question's canonical reference."""
     return ranks_of(prepared, question, prepared.method.engine.base.chat.encode(question.answers[0]))
 
 
@@ -45,8 +40,6 @@ def ranks_of(prepared: PreparedPlume, question: MuseQuestion, answer: list[int])
     engine = prepared.method.engine
     query = prepared.prepared(question).query
     rows = [query.global_row] if query.evidence_row is None else [query.global_row, query.evidence_row]
-    if any(row.states is not None for row in rows):
-        raise InvalidInput("Candidate ranks need both streams on one prompt; compiled states give them two.")
     logits = [forced_logits(engine.base, row, answer) for row in rows]
     settings = prepared.method.answerer.settings
     fused = fuse(logits[0], logits[-1], lambda_max=settings.lambda_max, tau=settings.tau)
@@ -57,10 +50,17 @@ def ranks_of(prepared: PreparedPlume, question: MuseQuestion, answer: list[int])
 
 
 def forced_logits(base: BaseModel, row: Row, answer: Sequence[int]) -> torch.Tensor:
-    """Logits [T, V] that predict each of the T answer tokens behind a row's prompt."""
-    ids = torch.tensor([[*row.prompt_ids, *answer[:-1]]], device=base.device)
+    """Logits [T, V] that predict each of the T answer tokens behind a row's prompt, and behind its states."""
+    forced = replace(row, prompt_ids=(*row.prompt_ids, *answer[:-1]))
     factors: list[LoraFactors | None] = [row.factors]
     rows = stack_rows(factors, device=base.device, dtype=base.dtype)
+    before = row.states.tokens if row.states else 0
+    positions = before + torch.arange(len(forced.prompt_ids), device=base.device)[None]
     with base.lock, torch.inference_mode(), attached(base.model, rows):
-        hidden = base.model.model(input_ids=ids, use_cache=False).last_hidden_state
-    return base.logits(hidden[0, len(row.prompt_ids) - 1 :])
+        output = forward(
+            base.model.model,
+            cache_of(base, [forced], before),
+            ids=torch.tensor([forced.prompt_ids], device=base.device),
+            positions=positions,
+        )
+    return base.logits(output.last_hidden_state[0, len(row.prompt_ids) - 1 :])

@@ -27,13 +27,15 @@ class AdapterRows:
     """(layer, module path) → A [R, d_in, r], B [R, r, d_out]; either without R where all rows share it."""
     rows: int
     rank: int
+    gate: Tensor | None = None
+    """[R, T, 1] in the factors' dtype: what the delta of each token is multiplied by; None: 1 everywhere."""
 
     def select(self, rows: Tensor) -> "AdapterRows":
         """Keep only some rows (int64 indices)."""
         kept = {
             key: (A[rows] if A.ndim == 3 else A, B[rows] if B.ndim == 3 else B) for key, (A, B) in self.modules.items()
         }
-        return AdapterRows(kept, len(rows), self.rank)
+        return AdapterRows(kept, len(rows), self.rank, None if self.gate is None else self.gate[rows])
 
 
 def stack_rows(
@@ -142,7 +144,7 @@ def attached(model: nn.Module, rows: AdapterRows | None) -> Iterator[None]:
             layers = decoder_layers(model)
             for (layer, name), (A, B) in rows.modules.items():
                 module = _target(layers, layer, name, A, B)
-                handles.append(module.register_forward_hook(_add_delta(A, B)))
+                handles.append(module.register_forward_hook(_add_delta(A, B, rows.gate)))
         yield
     finally:
         for handle in handles:
@@ -168,9 +170,10 @@ def _target(layers: nn.ModuleList, layer: int, name: str, A: Tensor, B: Tensor) 
     return module
 
 
-def _add_delta(A: Tensor, B: Tensor) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], Tensor]:
+def _add_delta(A: Tensor, B: Tensor, gate: Tensor | None) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], Tensor]:
     def hook(_module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
         x = inputs[0].to(A.dtype)  # [R, T, d_in]
-        return output + torch.matmul(torch.matmul(x, A), B).to(output.dtype)
+        inner = torch.matmul(x, A)  # [R, T, r]: the gate costs least here
+        return output + torch.matmul(inner if gate is None else inner * gate, B).to(output.dtype)
 
     return hook

@@ -78,7 +78,7 @@ def prefill(base: BaseModel, rows: Sequence[Row], *, rank: int | None = None) ->
     adapters = stack_rows([row.factors for row in rows], device=base.device, dtype=base.dtype, rank=rank)
     before = [row.states.tokens if row.states else 0 for row in rows]
     prompts = [len(row.prompt_ids) for row in rows]
-    cache = _cache_of(base, rows, max(before))
+    cache = cache_of(base, rows, max(before))
     ids = torch.zeros(len(rows), max(prompts), dtype=torch.long)
     for at, row in enumerate(rows):
         ids[at, : prompts[at]] = torch.tensor(row.prompt_ids)
@@ -106,7 +106,7 @@ def prefill(base: BaseModel, rows: Sequence[Row], *, rank: int | None = None) ->
     return Prefilled(logits, filled, real, adapters)
 
 
-def _cache_of(base: BaseModel, rows: Sequence[Row], width: int) -> Any:
+def cache_of(base: BaseModel, rows: Sequence[Row], width: int) -> Any:
     """A cache that holds each row's states, right-aligned in `width` columns."""
     from transformers import DynamicCache  # noqa: PLC0415 — loaded with the model anyway
 

@@ -1,7 +1,8 @@
 """Samples to batches: which texts are written, which rows read them, and at what weights.
 
 Chunks of one text, the corrections that follow it and unrelated texts in the same memory are all one
-thing: a row reads a weighted sum of written texts. A batch is a pure function of (seed, number), so
+thing: a row reads a weighted sum of written texts. Where that is one whole text, it may stand in front of the row too,
+as states do beside an adapter in the evidence row of an answer. A batch is a pure function of (seed, number), so
 a run is resumed by its step number alone.
 """
 
@@ -34,6 +35,13 @@ class BatchRow:
     """Where its sample is from; answers are reported by it."""
     retellable: str | None = None
     """A text it reads, whole, which continuations may fill it up with; None where there is none."""
+    states: tuple[int, ...] = ()
+    """Ids of the one text it reads, which stands in front too (`ItemWriter.states`); empty: none does."""
+
+    @property
+    def width(self) -> int:
+        """Tokens behind the head."""
+        return len(self.states) + tokens_of(self.items)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +66,7 @@ class _Drawn:
     @property
     def width(self) -> int:
         """Tokens of its widest row behind the head."""
-        return max(tokens_of(row.items) for row in self.rows)
+        return max(row.width for row in self.rows)
 
     @property
     def length(self) -> int:
@@ -132,7 +140,7 @@ class Batches:
         items += self._retold(sample.text, chance, always=not items)
         reads = tuple((i, 1.0) for i in range(len(chunks)))
         row = BatchRow(tuple(items), reads, source=sample.source, retellable=sample.text)
-        return _Drawn(tuple(chunks), (row,), _sentences(sample.text))
+        return _Drawn(tuple(chunks), (self._beside_states(row, sample.text, chance),), _sentences(sample.text))
 
     def _with_update(self, sample: Sample, chance: random.Random) -> _Drawn:
         """Two kinds of row: the composed memory, and each question's evidence alone."""
@@ -154,8 +162,18 @@ class Batches:
             if pairs:
                 own = tuple((i, 1.0) for i, n in enumerate(is_new) if n == wanted)
                 source = f"{sample.source}-evidence"
-                rows.append(BatchRow(tuple(items[i] for i in pairs), own, pairs=pairs, source=source))
+                row = BatchRow(tuple(items[i] for i in pairs), own, pairs=pairs, source=source)
+                rows.append(self._beside_states(row, sample.update if wanted else sample.text, chance))
         return _Drawn(texts, tuple(rows), _sentences(sample.text) | _sentences(sample.update))
+
+    def _beside_states(self, row: BatchRow, text: str, chance: random.Random) -> BatchRow:
+        """Let the text stand in front too, at the share asked for, where the row reads it whole and asks about it."""
+        share = self._settings.curriculum.states_share
+        asked = any(item.kind == "answer" for item in row.items)
+        # nothing is drawn where it is off: a run without states is the run it was
+        if share == 0 or len(row.reads) > 1 or not asked or chance.random() >= share:
+            return row
+        return replace(row, states=self._writer.states(text))
 
     def _chunks(self, text: str, chance: random.Random, *, cut: bool) -> list[tuple[int, ...]]:
         """Token ids of a text, cut between sentences where asked, and wherever it is too long."""
@@ -191,20 +209,19 @@ class Batches:
                 own = tuple((firsts[n] + i, weight) for i, weight in row.reads)
                 before = tuple((firsts[n] + i, weight) for i, weight in row.before)
                 whole = not row.pairs  # an evidence row reads its evidence alone
-                rows.append(
-                    replace(
-                        row,
-                        items=(*_answerable(row.items, with_it), *kept) if whole else row.items,
-                        reads=(*own, *others) if whole else own,
-                        before=(*before, *others) if before else (),
-                    )
+                joined = replace(
+                    row,
+                    items=(*_answerable(row.items, with_it), *kept) if whole else row.items,
+                    reads=(*own, *others) if whole else own,
+                    before=(*before, *others) if before else (),
                 )
-        width = max(tokens_of(row.items) for row in rows)
+                rows.append(_asked_in_view(joined) if row.states else joined)
+        width = max(row.width for row in rows)
         return Batch(tuple(texts), tuple(self._filled(row, width, chance) for row in rows), len(drawn))
 
     def _filled(self, row: BatchRow, width: int, chance: random.Random) -> BatchRow:
         """Let a short row continue a sentence of its text up to the width of the longest: padding teaches nothing."""
-        room = width - tokens_of(row.items)
+        room = width - row.width
         if self._settings.objectives.completion == 0 or row.retellable is None or room < _ROOM:
             return row
         # one only: a target token costs the output layer too, half of what a prompt token costs again
@@ -258,6 +275,17 @@ def _sentences(text: str) -> frozenset[str]:
 def _answerable(items: Sequence[Item], companions: Sequence[int]) -> list[Item]:
     """Those that a memory of several texts can answer: not "repeat the text"."""
     return [item for item in items if not (companions and item.kind == "reconstruction")]
+
+
+def _asked_in_view(row: BatchRow) -> BatchRow:
+    """A row with its text in front asks questions only: to retell what it sees would teach nothing.
+
+    A memory that was joined by other texts has none in front.
+    """
+    if len(row.reads) > 1:
+        return replace(row, states=())
+    items = tuple(item for item in row.items if item.kind == "answer")
+    return replace(row, items=items, source=f"{row.source}-both", retellable=None)
 
 
 def _some(asks: Sequence[Ask], most: int, chance: random.Random, *, first: Sequence[Ask] = ()) -> list[Ask]:

@@ -2,7 +2,9 @@
 
 `exact_8` is the share of answers about unseen texts of 8 facts that greedy decoding would write
 exactly, behind the words that lead to them; `swapped_8` the same with each text's adapter exchanged
-for another's, which must fall to what guessing gives. `held_out_N` are facts of families that training
+for another's, which must fall to what guessing gives. `exact_8_both` and `swapped_8_both`, of a run with states, are
+the same with the text in front too: the second is what the states say beside an adapter that does not know the text.
+`held_out_N` are facts of families that training
 never drew. After a correction, read through the composition: `update_current` is the share of current
 answers to affected questions, `update_stale` of outdated ones, `update_kept` of right answers to the
 others. `prose` figures are token accuracies of answers; `kept` is the perplexity of unrelated prose
@@ -42,6 +44,9 @@ class Evaluator:
             samples = self._facts(count, texts)
             found[f"exact_{count}"] = self._share(samples, swap=False, exact=True)
             found[f"swapped_{count}"] = self._share(samples, swap=True, exact=True)
+            if self._settings.curriculum.states_share > 0:
+                found[f"exact_{count}_both"] = self._share(samples, swap=False, exact=True, both=True)
+                found[f"swapped_{count}_both"] = self._share(samples, swap=True, exact=True, both=True)
             if chosen.families:
                 found[f"held_out_{count}"] = self._share(
                     self._facts(count, texts, held_out=True), swap=False, exact=True
@@ -60,14 +65,14 @@ class Evaluator:
         source = self._built.data.facts(count, held_out)
         return [source.draw(chance, largest=count, update=False) for _ in range(texts)]
 
-    def _share(self, samples: Sequence[Sample], *, swap: bool, exact: bool) -> float:
-        """Share of items exactly right, or of tokens."""
+    def _share(self, samples: Sequence[Sample], *, swap: bool, exact: bool, both: bool = False) -> float:
+        """Share of items exactly right, or of tokens; the own text stands in front too with `both`."""
         right = total = 0
         for at in range(0, len(samples), _AT_ONCE):
             some = samples[at : at + _AT_ONCE]
             told = [samples[(at + i + 1) % len(samples)] for i in range(len(some))] if swap else some
             rows = [[self._built.item_writer.answer(ask) for ask in sample.asks] for sample in some]
-            packed, logits = self._run(told, rows)
+            packed, logits = self._run(told, rows, states_of=some if both else None)
             hits = exact_items(logits, packed) if exact else (logits.argmax(-1) == packed.targets)[packed.in_answer]
             right, total = right + int(hits.sum()), total + len(hits)
         return right / max(1, total)
@@ -108,8 +113,14 @@ class Evaluator:
         ratio = (token_losses(logits, packed) - token_losses(bare, packed)).mean().exp()
         return float(ratio)
 
-    def _run(self, samples: Sequence[Sample], rows: Sequence[Sequence[Item]]) -> tuple[Packed, torch.Tensor]:
-        """Let each row answer from the text of the sample beside it."""
+    def _run(
+        self,
+        samples: Sequence[Sample],
+        rows: Sequence[Sequence[Item]],
+        *,
+        states_of: Sequence[Sample] | None = None,
+    ) -> tuple[Packed, torch.Tensor]:
+        """Let each row answer from the text of the sample beside it, and the states of another's where given."""
         limit = self._settings.largest_tokens
         texts: list[tuple[int, ...]] = []
         reads: list[tuple[tuple[int, float], ...]] = []
@@ -118,17 +129,19 @@ class Evaluator:
             pieces = [ids[at : at + limit] for at in range(0, len(ids), limit)]
             reads.append(tuple((len(texts) + i, 1.0) for i in range(len(pieces))))
             texts += pieces
-        return self._answered(texts, reads, rows)
+        states = None if states_of is None else [self._built.item_writer.states(one.text) for one in states_of]
+        return self._answered(texts, reads, rows, states)
 
     def _answered(
         self,
         texts: Sequence[tuple[int, ...]],
         reads: Sequence[tuple[tuple[int, float], ...]],
         rows: Sequence[Sequence[Item]],
+        states: Sequence[Sequence[int]] | None = None,
     ) -> tuple[Packed, torch.Tensor]:
         base = self._base
         with torch.no_grad(), base.lock:
             written = self._built.writer.write(texts)
-            packed = pack(rows, self._head, device=base.device, dtype=base.dtype)
+            packed = pack(rows, self._head, states=states, device=base.device, dtype=base.dtype)
             adapters = rows_of(written, reads, self._built.writer.layers, base.dtype)
             return packed, target_logits(base, packed, adapters)

@@ -75,6 +75,10 @@ class ItemWriter:
         target = (*self.chat.encode(rest), self.end_id)[: self.span_tokens]
         return Item(self._prompt(chance.choice(COMPLETE) + cut), target, "completion")
 
+    def states(self, text: str) -> tuple[int, ...]:
+        """A text that stands compiled in front, behind the chat frame's head; ids as `Framed.evidence_ids` has them."""
+        return tuple(self.chat.encode(text.strip() + "\n\n"))
+
     def _prompt(self, words: str) -> tuple[int, ...]:
         return tuple(self.chat.encode(words.strip() + self.chat.suffix))
 

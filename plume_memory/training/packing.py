@@ -3,11 +3,14 @@
 All exchanges of a row share the row's adapter, so they share the chat frame's head too: a row is
 [head | item | item | …], an item sees the head and itself, and its positions count on from the head.
 
+Where a text stands in front as compiled states, it is part of the head, and a gate keeps the row's adapter from all of
+the head: that is what the bare model made of it, as in the evidence row of an answer.
+
 Legend: R rows, W padded width, N target tokens of the whole batch.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -37,11 +40,35 @@ class Packed:
     """Row by row, in the order packed."""
     tokens: int
     """Tokens without padding."""
+    gate: Tensor | None = None
+    """[R, W, 1] of the mask's dtype, of the adapters (`AdapterRows.gate`): 0 on a head with states, 1 elsewhere; None
+    where no row has states."""
 
 
-def pack(rows: Sequence[Sequence[Item]], head: Sequence[int], *, device: torch.device, dtype: torch.dtype) -> Packed:
-    """Pack the items of each row behind one head."""
-    return pack_behind([head] * len(rows), rows, device=device, dtype=dtype)
+def pack(
+    rows: Sequence[Sequence[Item]],
+    head: Sequence[int],
+    *,
+    states: Sequence[Sequence[int]] | None = None,
+    device: torch.device,
+    dtype: torch.dtype,
+) -> Packed:
+    """Pack the items of each row behind one head.
+
+    Args:
+        rows: the items of each.
+        head: of the chat frame.
+        states: of each row, ids that stand compiled behind the head, none for a row without; None: no row has any.
+        device: of the tensors.
+        dtype: of the mask and the gate.
+    """
+    fronts = [()] * len(rows) if states is None else states
+    packed = pack_behind([[*head, *front] for front in fronts], rows, device=device, dtype=dtype)
+    if not any(fronts):
+        return packed
+    bare = torch.tensor([len(head) + len(front) if front else 0 for front in fronts], device=device)
+    columns = torch.arange(packed.ids.shape[1], device=device)
+    return replace(packed, gate=(columns >= bare[:, None]).to(dtype)[..., None])
 
 
 def pack_behind(

@@ -15,8 +15,9 @@ def require_use(settings: TrainSettings, *, vocabulary: int) -> None:
         vocabulary: size of the base model's.
 
     Raises:
-        TrainingError: an objective without data or the other way round; evaluation data that is training data; a
-            reranker without a hypernetwork, or with data that does not say which sentence answers.
+        TrainingError: an objective without data or the other way round; states without answers; evaluation data that is
+            training data; a reranker without a hypernetwork, with states, or with data that does not say which sentence
+            answers.
     """
     if isinstance(settings.network, RerankerSettings):
         _require_choices(settings)
@@ -41,11 +42,27 @@ def _require_objectives(settings: TrainSettings, vocabulary: int) -> None:
         )
     if wanted.distillation > 0 and wanted.top_k > vocabulary:
         raise TrainingError(f"objectives.top_k is {wanted.top_k}; the base model has {vocabulary} tokens. Lower it.")
+    share = settings.curriculum.states_share
+    if share > 0 and wanted.answer == 0:
+        raise TrainingError(
+            f"curriculum.states_share is {share:g}, and objectives.answer 0: rows with states have answers alone, "
+            "which then teach nothing. Raise the one, or set the other to 0."
+        )
+    if share > 0 and len(plain) == len(settings.data):
+        raise TrainingError(
+            f"curriculum.states_share is {share:g}, and no source has questions, which alone are asked beside states; "
+            "add one that has, or set it to 0."
+        )
 
 
 def _require_choices(settings: TrainSettings) -> None:
     if settings.start is None:
         raise TrainingError("A reranker belongs to a hypernetwork: name the folder of a trained one in `start`.")
+    if settings.curriculum.states_share > 0:
+        raise TrainingError(
+            f"curriculum.states_share is {settings.curriculum.states_share:g}, and a reranker reads sentences, without "
+            "states beside it; set it to 0."
+        )
     for one in settings.data:
         if isinstance(one, TextData):
             raise TrainingError(

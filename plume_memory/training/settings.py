@@ -149,6 +149,13 @@ class Curriculum(BaseModel):
         default=0, ge=0, description="Up to this many other texts are written into the same memory, as in a history."
     )
     companion_share: float = Field(default=0.5, ge=0, le=1, description="Share of texts with companions.")
+    states_share: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="Share of the rows with questions that read exactly one whole text, whose text stands in front too "
+        "as compiled states, as in the evidence row of an answer; what is asked there are questions alone.",
+    )
 
     @model_validator(mode="after")
     def _points_ascend(self) -> Self:

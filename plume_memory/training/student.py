@@ -5,6 +5,7 @@ Legend: R rows, W width, D residual width, N target tokens.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -19,12 +20,14 @@ from plume_memory.training.packing import Packed
 def target_logits(base: BaseModel, packed: Packed, rows: AdapterRows | None) -> Tensor:
     """Run the student over packed rows.
 
-    Gradients flow into the adapters and nowhere else; below the lowest adapted layer nothing is kept.
+    Gradients flow into the adapters and nowhere else; below the lowest adapted layer nothing is kept. The adapters act
+    where the packed rows' gate lets them.
 
     Returns:
         Logits [N, vocabulary] in the model's dtype, one row per target token.
     """
-    with attached(base.model, rows), _plain_attention(base):
+    adapters = rows if rows is None or packed.gate is None else replace(rows, gate=packed.gate)
+    with attached(base.model, adapters), _plain_attention(base):
         hidden = base.model.model(
             input_ids=packed.ids,
             attention_mask=_attention(base.model.config, packed),

@@ -83,7 +83,9 @@ class HypernetworkTask:
         base = self.base
         with base.lock:
             written = self._built.writer.write(batch.texts)
-            packed = pack([row.items for row in batch.rows], self._head, device=base.device, dtype=base.dtype)
+            states = [row.states for row in batch.rows]
+            items = [row.items for row in batch.rows]
+            packed = pack(items, self._head, states=states, device=base.device, dtype=base.dtype)
             rows = rows_of(written, [row.reads for row in batch.rows], self._built.writer.layers, base.dtype)
             logits = target_logits(base, packed, rows)
             parts = self._parts(batch, written, packed, logits)
@@ -150,7 +152,10 @@ class HypernetworkTask:
         return {name: value for name, value in parts.items() if value is not None}
 
     def _reference(self, packed: Packed, chosen: Tensor, batch: Batch, written: Written | None) -> Tensor:
-        """Logits of the chosen items without any memory, or with each row's memory before the update."""
+        """Logits of the chosen items without any memory, or with each row's memory before the update.
+
+        None of them is of a row with states: those ask of one text alone, and nothing that must be kept.
+        """
         items = iter(zip(packed.items, chosen.tolist(), strict=True))
         picked = [[item for item, wanted in (next(items) for _ in row.items) if wanted] for row in batch.rows]
         rows = [i for i, some in enumerate(picked) if some]
@@ -163,7 +168,10 @@ class HypernetworkTask:
             return target_logits(self.base, small, adapters)
 
     def _distilled(self, batch: Batch, packed: Packed, logits: Tensor) -> Tensor | None:
-        """Distillation where the row reads exactly one whole text: only there is there one context to read."""
+        """Distillation where the row reads exactly one whole text: only there is there one context to read.
+
+        Not beside states: the teacher is the student without its adapter there.
+        """
         teacher = self._built.teacher
         assert teacher is not None, "built with the objective"
         asked: list[int] = []
@@ -171,7 +179,7 @@ class HypernetworkTask:
         at = 0
         for row in batch.rows:
             for item in row.items:
-                if item.kind == "answer" and len(row.reads) == 1:
+                if item.kind == "answer" and len(row.reads) == 1 and not row.states:
                     asked.append(at)
                     wanted.append((batch.texts[row.reads[0][0]], item))
                 at += 1

@@ -10,8 +10,7 @@ from eval.ranks import candidate_ranks, forced_logits, ranks_of
 from eval.records import MuseQuestion, MuseTransition
 from plume_memory import AnswerPolicy, Engine
 from plume_memory.answering.options import settings_of
-from plume_memory.errors import InvalidInput
-from plume_memory.testing import tiny_base, tiny_engine
+from plume_memory.testing import tiny_engine
 
 TEXTS = ("Ann lives in Bern.", "Ann lives in Zug.")
 
@@ -24,8 +23,10 @@ def plume(engine: Engine) -> Plume:
     return Plume(engine, CountingCache(), Answerer(engine.decoder, settings_of(engine.policy, {}), 1))
 
 
-def test_what_greedy_decoding_says_has_rank_one_throughout() -> None:
-    engine = tiny_engine(bias=True)
+@pytest.mark.parametrize("form", ["adapter", "states", "both"])
+def test_what_greedy_decoding_says_has_rank_one_throughout(form: str) -> None:
+    policy = AnswerPolicy(evidence=form, max_new_tokens=8, unit_tokens=64)  # type: ignore[arg-type]
+    engine = tiny_engine(bias=True, policy=policy)
     prepared = plume(engine).prepare(MuseTransition("t", "d", 1, TEXTS, ()))
     question = asked("x")
     query = prepared.prepared(question).query
@@ -53,11 +54,3 @@ def test_a_rank_counts_the_better_candidates() -> None:
     wanted = [int((scores[i] > scores[i, token]).sum()) + 1 for i, token in enumerate(ranks.token_ids)]
     assert ranks.ranks == wanted
     assert max(ranks.ranks) > 1
-
-
-def test_compiled_states_have_no_ranks() -> None:
-    base = tiny_base("llama")
-    engine = Engine(base, None, AnswerPolicy(evidence="states", max_new_tokens=4))
-    prepared = plume(engine).prepare(MuseTransition("t", "d", 1, TEXTS, ()))
-    with pytest.raises(InvalidInput, match="both streams on one prompt"):
-        candidate_ranks(prepared, asked("Zug"))

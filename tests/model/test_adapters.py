@@ -1,7 +1,10 @@
 """Adapters per row."""
 
+from dataclasses import replace
+
 import pytest
 import torch
+from transformers import DynamicCache
 
 from plume_memory.errors import FactorsError
 from plume_memory.lora.factors import LoraFactors, Pair
@@ -99,3 +102,33 @@ def test_a_shared_a_of_another_width_is_refused(tiny_llama: BaseModel) -> None:
     with pytest.raises(FactorsError, match=r"65→32 wide"):
         with attached(tiny_llama.model, rows):
             pass
+
+
+def test_behind_a_gate_the_adapter_acts_and_before_it_the_model_is_bare(tiny: BaseModel) -> None:
+    """Against two passes: the bare model's over what the gate closes, kept in a cache, and the adapted one's."""
+    ids, starts = torch.tensor([[5, 9, 7, 30, 11]]), (2, 4, 0)
+    rows = stack_rows([random_factors(tiny, seed=seed) for seed in starts], device=CPU, dtype=torch.float32)
+    assert rows is not None
+    gate = (torch.arange(5) >= torch.tensor(starts)[:, None]).float()[..., None]
+    with torch.no_grad(), attached(tiny.model, replace(rows, gate=gate)):
+        found = tiny.model(input_ids=ids.expand(3, -1)).logits
+
+    for row, start in enumerate(starts):
+        cache, expected = DynamicCache(), []
+        with torch.no_grad():
+            if start:
+                expected.append(tiny.model(input_ids=ids[:, :start], past_key_values=cache, use_cache=True).logits)
+            with attached(tiny.model, rows.select(torch.tensor([row]))):
+                expected.append(tiny.model(input_ids=ids[:, start:], past_key_values=cache, use_cache=True).logits)
+        torch.testing.assert_close(found[row], torch.cat(expected, 1)[0], atol=1e-4, rtol=1e-4)
+
+
+def test_selecting_rows_keeps_their_gates(tiny_llama: BaseModel) -> None:
+    rows = stack_rows([random_factors(tiny_llama, seed=seed) for seed in range(3)], device=CPU, dtype=torch.float32)
+    assert rows is not None
+    gate = torch.rand(3, 5, 1)
+
+    kept = replace(rows, gate=gate).select(torch.tensor([2, 0]))
+    assert kept.gate is not None
+    assert torch.equal(kept.gate, gate[[2, 0]])
+    assert rows.select(torch.tensor([2, 0])).gate is None

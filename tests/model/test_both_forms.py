@@ -115,7 +115,7 @@ def test_all_rows_are_read_in_one_forward_pass(tiny: BaseModel) -> None:
     asked = [query for query, _ in queries(tiny)]
     passes: list[tuple[int, ...]] = []
     hook = tiny.model.model.register_forward_pre_hook(
-        lambda module, args, kwargs: passes.append(tuple(kwargs["input_ids"].shape)), with_kwargs=True
+        lambda module, args, kwargs: passes.append(tuple(args[0].shape)), with_kwargs=True
     )
     FusedDecoder(tiny).decode(asked, DecodeSettings(max_new_tokens=1))
     hook.remove()

@@ -1,5 +1,6 @@
 """Batches: pure, weighted as the composition says, and never wider than they must be."""
 
+import hashlib
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -281,3 +282,90 @@ def test_a_memory_of_several_texts_is_not_asked_to_repeat_the_text(small: Small)
     assert min(len(alone), len(joined)) > 5
     assert all(any(item.kind == "reconstruction" for item in row.items) for row in alone)
     assert all(all(item.kind == "answer" for item in row.items) for row in joined)
+
+
+# --- states beside --------------------------------------------------------------------------------
+
+MIXED: dict[str, Any] = {
+    "curriculum": {"companions": 2, "companion_share": 0.3, "chunks": 3, "chunk_share": 0.5, "asks": 3},
+    "objectives": {"retell_share": 0.7, "kept": 1.0, "kept_share": 0.6},
+    "update": {"share": 0.3},
+}
+"""Every kind of row, and every kind of exchange."""
+
+
+def mixed(states_share: float) -> dict[str, Any]:
+    return MIXED | {"curriculum": MIXED["curriculum"] | {"states_share": states_share}}
+
+
+def told_of(row: BatchRow) -> tuple[Any, ...]:
+    return [(i.prompt_ids, i.target_ids, i.kind) for i in row.items], row.reads, row.before, row.pairs, row.retellable
+
+
+@pytest.mark.parametrize("parts", [MIXED, mixed(0.0)])
+def test_without_states_batches_are_what_they_were_before_there_were_any(
+    small: Small, fixed: Any, moves: tuple[Sample, ...], codes: tuple[Sample, ...], parts: dict[str, Any]
+) -> None:
+    """The hash is of batches that the code drew when it knew no states."""
+    made = [batches(small(**parts), fixed((*moves, *codes))).micro_batch(n) for n in range(12)]
+    assert not any(row.states for batch in made for row in batch.rows)
+    told = [(batch.texts, [told_of(row) for row in batch.rows], batch.samples) for batch in made]
+
+    digest = hashlib.sha256(repr(told).encode()).hexdigest()
+    assert digest == "3bc084573760583f6bff4cde7bb150aaaaf9543daeffc7aecf2ba7c2a5080a53"
+
+
+@pytest.mark.parametrize("share", [0.5, 1.0])
+def test_the_text_stands_in_front_where_a_row_reads_it_alone_and_whole(small: Small, share: float) -> None:
+    """Plain rows of one uncut text without companions, and evidence of one text; what is asked there is a question."""
+    kinds: dict[tuple[str, bool], int] = {}
+    for batch, row in rows_of(batches(small(**mixed(share), largest_tokens=200), FactSource("facts")), 24):
+        text = batch.texts[row.reads[0][0]]
+        both = bool(row.states)
+        assert row.source.endswith("-both") == both
+        kind = "composed" if row.before else "several" if len(row.reads) > 1 else "evidence" if row.pairs else "plain"
+        kinds[kind, both] = kinds.get((kind, both), 0) + 1
+        if both:
+            assert decoded(row.states) == decoded(text) + "\n\n"
+            assert {item.kind for item in row.items} == {"answer"}
+            assert row.retellable is None
+
+    able = {("plain", True), ("evidence", True)}
+    others = {("composed", False), ("several", False)}
+    assert kinds.keys() == able | others | ({("plain", False), ("evidence", False)} if share < 1 else set())
+    assert min(kinds.values()) >= 3
+
+
+def test_a_text_without_questions_never_stands_in_front(small: Small, fixed: Any) -> None:
+    source = fixed((Sample("Al lives in Bern. He sings.", (), "plain"),))
+    rows = [row for _, row in rows_of(batches(small(**mixed(1.0) | {"update": {"share": 0}}), source), 4)]
+
+    assert all(row.items and not row.states and row.source == "plain" for row in rows)
+
+
+def test_evidence_with_states_keeps_its_pairs(small: Small, fixed: Any, moves: tuple[Sample, ...]) -> None:
+    parts = mixed(1.0) | {"update": {"share": 1.0}}
+    pairs = 0
+    for n in range(4):
+        whole: BatchRow | None = None
+        for row in batches(small(**parts), fixed(moves)).micro_batch(n).rows:
+            if row.pairs:
+                assert whole is not None
+                assert row.states
+                assert tuple(whole.items[i] for i in row.pairs) == row.items
+                pairs += len(row.pairs)
+            else:
+                whole = row
+    assert pairs > 20
+
+
+def test_filling_never_makes_a_row_wider_than_one_with_states(small: Small) -> None:
+    parts = {"objectives": {"retell_share": 0.0, "kept": 0}, "curriculum": {"states_share": 0.5, "largest": [[0, 3]]}}
+    filled = 0
+    for n in range(12):
+        rows = batches(small(**parts, largest_tokens=200), FactSource("facts")).micro_batch(n).rows
+        widths = [len(row.states) + tokens_of(row.items) for row in rows]
+        own = [len(row.states) + tokens_of([i for i in row.items if i.kind == "answer"]) for row in rows]
+        filled += sum(w > o for w, o in zip(widths, own, strict=True))
+        assert max(widths) == max(own)
+    assert filled > 0

@@ -58,6 +58,23 @@ def test_the_same_weights_give_the_same_figures(small: Small, prose: dict[str, A
     assert figures["kept_qa"] != 1.0
 
 
+def test_a_stage_with_states_is_judged_with_them_beside(small: Small, tiny_llama: BaseModel) -> None:
+    """Beside states even a silent adapter sees the text: an other's says the same, and more than no text at all."""
+    settings = small(curriculum={"states_share": 0.5}, evaluation={"facts": [1, 2], "updates": 0})
+    built = build(tiny_llama, settings)
+    figures = Evaluator(tiny_llama, settings, built).figures()
+    assert figures.keys() == {
+        f"{name}_{count}{both}" for name in ("exact", "swapped") for count in (1, 2) for both in ("", "_both")
+    }
+
+    evaluator = Evaluator(tiny_llama, settings, silenced(built))
+    samples = evaluator._facts(2, 3)
+    rows = [[built.item_writer.answer(ask) for ask in sample.asks] for sample in samples]
+    own, swapped = (evaluator._run(told, rows, states_of=samples)[1] for told in (samples, samples[::-1]))
+    assert torch.equal(own, swapped)
+    assert not torch.allclose(own, evaluator._run(samples, rows)[1], atol=1e-2)
+
+
 def test_without_a_memory_swapping_changes_nothing_and_all_is_kept(
     small: Small, prose: dict[str, Any], tiny_llama: BaseModel
 ) -> None:

@@ -106,3 +106,10 @@ def test_the_outdated_answer_stands_in_the_current_ones_statement(writer: ItemWr
     assert writer.answer(ask.before()).target_ids == writer.answer(ask).stale_ids
     assert ask.before().reply == (None if reply is None else "Al lives in Bern now.")
     assert Ask("Who?", "Bo").before() == Ask("Who?", "Bo")
+
+
+def test_a_text_in_front_is_what_answers_compile(writer: ItemWriter, tiny_llama: BaseModel) -> None:
+    framed = tiny_llama.chat.framed([{"role": "user", "content": " Where does Alice live?"}])
+
+    assert [*tiny_llama.chat.prefix_ids(), *writer.states(f" {TEXT}\n")] == framed.evidence_ids(f" {TEXT}\n")
+    assert list(writer.answer(Ask(" Where does Alice live?", "Bern")).prompt_ids) == framed.continuation_ids()

@@ -93,6 +93,27 @@ def test_the_mask_shows_the_head_and_the_exchange_itself() -> None:
     ]
 
 
+def test_states_stand_behind_the_head_and_close_the_gate_of_both() -> None:
+    item = Item((4,), (5, 6), "answer")
+    packed = pack([[item, item], [item]], [1, 2], states=[(8, 9), ()], device=CPU, dtype=torch.bfloat16)
+
+    assert packed.ids[:, :9].tolist() == [[1, 2, 8, 9, 4, 5, 4, 5, 0], [1, 2, 4, 5, 0, 0, 0, 0, 0]]
+    assert packed.positions[0, :8].tolist() == [0, 1, 2, 3, 4, 5, 4, 5]
+    assert packed.tokens == 8 + 4
+    seen = packed.mask[0, 0] == 0
+    assert [j for j in range(8) if seen[7, j]] == [0, 1, 2, 3, 6, 7], "every exchange sees the states"
+    assert packed.gate is not None
+    assert (packed.gate.dtype, packed.gate.shape) == (torch.bfloat16, (2, 16, 1))
+    assert packed.gate[..., 0].tolist() == [[0.0] * 4 + [1.0] * 12, [1.0] * 16]
+
+
+@pytest.mark.parametrize("states", [None, [(), ()]])
+def test_without_states_there_is_no_gate(states: list[tuple[int, ...]] | None) -> None:
+    packed = pack(ROWS, [1, 2], states=states, device=CPU, dtype=torch.float32)
+    assert packed.gate is None
+    assert torch.equal(packed.ids, pack(ROWS, [1, 2], device=CPU, dtype=torch.float32).ids)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_row_of_padding_is_never_empty(dtype: torch.dtype) -> None:
     """A softmax over nothing would be nan, and nan spreads."""

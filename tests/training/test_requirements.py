@@ -43,6 +43,18 @@ def test_the_configs_that_we_keep_fit_together() -> None:
     [
         ({"objectives": {"answer": 0, "reconstruction": 0, "completion": 0}}, "nothing would be learnt"),
         ({"objectives": {"distillation": 1, "top_k": 10**6}}, "top_k is 1000000; the base model has"),
+        (
+            {"curriculum": {"states_share": 0.5}, "objectives": {"answer": 0}},
+            "states_share is 0.5, and objectives.answer",
+        ),
+        (
+            {"curriculum": {"states_share": 1}, "data": [{"kind": "text", "name": "t", "folder": "t"}]},
+            "states_share is 1, and no source has questions",
+        ),
+        (
+            {"curriculum": {"states_share": 0.5}, "network": {"kind": "reranker"}, "start": "net"},
+            "states_share is 0.5, and a reranker",
+        ),
         ({"evaluation": {"families": ["typo"]}}, "evaluation.families names typo"),
         ({"evaluation": HELD}, "holds out codes, and a source of facts is trained on it"),
         ({"data": [{"kind": "jsonl", "name": "a", "paths": ["x"]}], "prose": ["x"]}, "x is training data and"),

@@ -1,12 +1,22 @@
 """The student: what it reports of each exchange, and where gradients go."""
 
+from dataclasses import replace
+
 import pytest
 import torch
+from torch.nn import functional as F
+from transformers import DynamicCache
 
-from plume_memory.model.adapters import AdapterRows, stack_rows
-from plume_memory.testing import random_factors, tiny_base
-from plume_memory.training.items import Item
+from plume_memory import AnswerPolicy, Engine
+from plume_memory.engine import Evidence
+from plume_memory.model.adapters import AdapterRows, attached, stack_rows
+from plume_memory.model.states import compile_states
+from plume_memory.model.streams import Row, prefill
+from plume_memory.records import Unit
+from plume_memory.testing import HashParameterizer, random_factors, tiny_base
+from plume_memory.training.items import Item, ItemWriter
 from plume_memory.training.packing import pack
+from plume_memory.training.samples import Ask
 from plume_memory.training.student import exact_items, item_means, target_logits, token_losses
 
 CPU = torch.device("cpu")
@@ -82,3 +92,101 @@ def test_of_equal_logits_the_first_is_the_answer_as_in_greedy_decoding() -> None
 
     assert exact_items(logits, packed).tolist() == [False, True]
     assert (logits.argmax(-1) == packed.targets).tolist() == [False, True, True, True]
+
+
+# --- states beside --------------------------------------------------------------------------------
+
+FAMILIES = ("llama", "qwen3", "gemma2", "mistral")
+TEXTS = ("Alice lives in Bern, above the old mill that nobody uses. ", "Bo.", "Carol plays chess.")
+ASKS = (
+    (Ask("Where does Alice live?", "Bern", reply="She lives in Bern."), Ask("Hi", "Hi.")),
+    (Ask("Who?", "Bo"),),
+    (Ask("What does Carol play?", "chess"),),
+)
+
+
+class Nowhere:
+    """A cache that keeps nothing."""
+
+    place = "nowhere"
+
+    def get(self, key: str) -> bytes | None:
+        return None
+
+    def put(self, key: str, kind: str, content: bytes) -> None: ...
+
+    def discard(self, key: str) -> None: ...
+
+    def is_current(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_with_states_beside_a_row_is_the_evidence_row_of_an_answer(family: str) -> None:
+    """Every token of every answer, against `Engine.query` and `prefill`; the last row carries the adapter alone.
+
+    Head and first text are longer than the sliding window (24) of gemma2 and mistral. float32.
+    """
+    tiny = tiny_base(family)
+    engine = Engine(tiny, HashParameterizer(tiny), AnswerPolicy(evidence="both"))
+    writer = ItemWriter(tiny.chat, 2, 10, statements=True)
+    expected, factors = [], []
+    for at, (text, asks) in enumerate(zip(TEXTS, ASKS, strict=True)):
+        for ask in asks:
+            framed = tiny.chat.framed([{"role": "user", "content": ask.question}])
+            evidence = engine.evidence([Unit(0, 1, 0, len(text), text)], framed, Nowhere())
+            row = engine.query(framed, None, evidence if at < 2 else Evidence(evidence.factors, None)).evidence_row
+            assert row is not None
+            assert (row.states is not None) == (at < 2)
+            told = writer.answer(ask).target_ids
+            for end in range(len(told)):
+                with torch.no_grad():
+                    step = prefill(tiny, [Row((*row.prompt_ids, *told[:end]), row.factors, row.states)])
+                expected.append(step.logits[0])
+        factors.append(evidence.factors)
+    packed = pack(
+        [[writer.answer(ask) for ask in asks] for asks in ASKS],
+        tiny.chat.prefix_ids(),
+        states=[*(writer.states(text) for text in TEXTS[:2]), ()],
+        device=CPU,
+        dtype=torch.float32,
+    )
+
+    with torch.no_grad():
+        found = target_logits(tiny, packed, stack_rows(factors, device=CPU, dtype=torch.float32))
+    torch.testing.assert_close(found, torch.stack(expected), atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_gradients_come_from_what_is_read_behind_the_states(family: str) -> None:
+    """Against states that are constants in a cache, one pass per exchange; with the head's tokens they are others."""
+    tiny = tiny_base(family)
+    head, writer = tiny.chat.prefix_ids(), ItemWriter(tiny.chat, 2, 10)
+    items, states = [[writer.answer(ask) for ask in asks] for asks in ASKS[:2]], [*map(writer.states, TEXTS[:2])]
+    chance = torch.Generator().manual_seed(0)
+    A, B = torch.randn(64, 4, generator=chance), 0.1 * torch.randn(2, 4, 32, generator=chance)
+    A, B = A.requires_grad_(), B.requires_grad_()
+    rows = AdapterRows({(layer, "mlp.down_proj"): (A, B) for layer in (0, 2)}, 2, 4)
+    packed = pack(items, head, states=states, device=CPU, dtype=torch.float32)
+    found, ungated = (
+        torch.autograd.grad(token_losses(target_logits(tiny, one, rows), one).sum(), (A, B))
+        for one in (packed, replace(packed, gate=None))
+    )
+
+    losses = []
+    for row, own in enumerate(items):
+        compiled = compile_states(tiny, [*head, *states[row]])
+        for item in own:
+            cache = DynamicCache()
+            for layer in range(tiny.model.config.num_hidden_layers):
+                cache.update(compiled.keys[layer][None].clone(), compiled.values[layer][None].clone(), layer)
+            with attached(tiny.model, rows.select(torch.tensor([row]))):
+                ids = torch.tensor([[*item.prompt_ids, *item.target_ids[:-1]]])
+                logits = tiny.model(input_ids=ids, past_key_values=cache, use_cache=True).logits[0]
+            told = torch.tensor(item.target_ids)
+            losses.append(F.cross_entropy(logits[-len(told) :], told, reduction="sum"))
+    expected = torch.autograd.grad(torch.stack(losses).sum(), (A, B))
+    for ours, theirs, others in zip(found, expected, ungated, strict=True):
+        torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-3)
+        assert theirs.abs().amax() > 1e-2
+        assert (others - theirs).abs().amax() > 1e-2

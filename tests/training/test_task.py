@@ -10,18 +10,22 @@ import torch
 
 from plume_memory.hypernet.loading import load_hypernetwork
 from plume_memory.model.base import BaseModel
+from plume_memory.model.fusion import js_divergence
 from plume_memory.policy import AnswerPolicy
 from plume_memory.testing import tiny_base
 from plume_memory.training import task as task_module
 from plume_memory.training.build import Built, build
 from plume_memory.training.evaluate import Evaluator
 from plume_memory.training.metrics import read_metrics
+from plume_memory.training.packing import pack
 from plume_memory.training.progress import RunProgress
 from plume_memory.training.run import run
 from plume_memory.training.samples import Sample
 from plume_memory.training.settings import TrainSettings
+from plume_memory.training.student import target_logits
 from plume_memory.training.task import HypernetworkTask, build_task
 from plume_memory.training.task_protocol import Carded, Task
+from plume_memory.training.writing import rows_of
 
 Small = Callable[..., TrainSettings]
 D2L = {"kind": "d2l", "rank": 2, "latent_size": 16, "blocks": 1, "heads": 2, "kv_heads": 1, "head_size": 8}
@@ -66,11 +70,13 @@ def learned(base: BaseModel, settings: TrainSettings, source: Any, steps: int) -
     return built, losses
 
 
-@pytest.mark.parametrize("share", [0.0, 1.0])
-def test_two_equal_tasks_take_equal_steps(small: Small, tmp_path: Path, share: float) -> None:
-    settings = small(objectives=EVERYTHING, update={"share": share})
+@pytest.mark.parametrize(("share", "states_share"), [(0.0, 0.0), (1.0, 0.0), (0.5, 0.5)])
+def test_two_equal_tasks_take_equal_steps(small: Small, tmp_path: Path, share: float, states_share: float) -> None:
+    parts = {"update": {"share": share}, "curriculum": {"states_share": states_share}, "largest_tokens": 256}
+    settings = small(objectives=EVERYTHING, **parts)
     base = tiny_base("llama")
     tasks = [made(base, settings, tmp_path / str(i)) for i in range(2)]
+    assert any(row.states for row in tasks[0].batch(5).rows) == (states_share > 0)
     tasks[1].step(0, 0, 0)  # what was asked before does not matter
     reports = [task.step(5, 0, 0) for task in tasks]
     for report in reports:
@@ -119,9 +125,12 @@ def test_the_update_stage_learns_the_current_answer(small: Small, fixed: Any, mo
         assert sum(p[name] for p in parts[-5:]) < 0.7 * sum(p[name] for p in parts[:5])
 
 
-def test_all_objectives_are_reported_and_add_up(small: Small, tmp_path: Path) -> None:
-    settings = small(objectives=EVERYTHING, update={"share": 0.5}, texts=6, curriculum={"largest": [[0, 5]], "asks": 3})
+@pytest.mark.parametrize("states_share", [0.0, 0.5])
+def test_all_objectives_are_reported_and_add_up(small: Small, tmp_path: Path, states_share: float) -> None:
+    curriculum = {"largest": [[0, 5]], "asks": 3, "states_share": states_share}
+    settings = small(objectives=EVERYTHING, update={"share": 0.5}, texts=6, curriculum=curriculum, largest_tokens=256)
     task = made(tiny_base("llama"), settings, tmp_path)
+    assert any(row.states for row in task.batch(0).rows) == (states_share > 0)
     weights = settings.objectives.model_dump()
     names: set[str] = set()
     for step in range(4):
@@ -157,19 +166,77 @@ def test_answers_of_weight_zero_teach_nothing(small: Small, fixed: Any, codes: t
     assert report.parts["answer"] > 0.1
 
 
+@pytest.mark.parametrize("states_share", [0.0, 1.0])
 def test_the_unchanged_reference_is_the_memory_before_the_update(
-    small: Small, fixed: Any, moves: tuple[Sample, ...]
+    small: Small, fixed: Any, moves: tuple[Sample, ...], states_share: float
 ) -> None:
     """What is new weighs α + β = 0, which no setting may say: the student is its reference, the divergence zero."""
     settings = small(
         objectives={"unchanged": 1.0, "kept": 0, "fused": 0},
         update={"share": 1.0, "alpha": 1.0},
-        curriculum={"asks": 3},
+        curriculum={"asks": 3, "states_share": states_share},
     )
+    base = tiny_base("llama")
+    built = with_data(build(base, settings), updates=fixed(moves))
     settings = settings.model_copy(update={"update": settings.update.model_copy(update={"beta": -1.0})})
-    report = made(tiny_base("llama"), settings, updates=fixed(moves)).step(0, 0, 0)
+    report = HypernetworkTask(base, settings, built).step(0, 0, 0)
 
     assert report.parts["unchanged"] == pytest.approx(0, abs=1e-5)
+
+
+def test_beside_states_the_answer_alone_teaches_and_it_reaches_the_network(
+    small: Small, tmp_path: Path, fixed: Any, codes: tuple[Sample, ...]
+) -> None:
+    """Nothing is retold or kept there, and the teacher would be the student without its adapter."""
+    settings = small(objectives=EVERYTHING, curriculum={"states_share": 1.0})
+    task = made(tiny_base("llama"), settings, tmp_path, source=fixed(codes))
+    assert all(row.states for row in task.batch(0).rows)
+    report = task.step(0, 0, 0)
+    report.loss.backward()  # type: ignore[no-untyped-call]
+
+    assert report.parts.keys() & EVERYTHING.keys() == {"factors_l1", "factors_l2"}
+    assert {"answer", "exact/codes-both"} <= report.parts.keys()
+    assert gradients(task)["out"].abs().amax() > 0
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.75])
+def test_evidence_with_states_is_fused_with_the_composed_row(
+    small: Small, fixed: Any, moves: tuple[Sample, ...], beta: float
+) -> None:
+    """Against each row packed on its own, behind its own head."""
+    base = tiny_base("llama")
+    settings = small(
+        objectives={**EVERYTHING, "distillation": 0},
+        update={"share": 1.0, "beta": beta},
+        curriculum={"asks": 3, "states_share": 1.0},
+    )
+    task = made(base, settings, updates=fixed(moves))
+    batch = task.batch(0)
+    writer = task._built.writer
+    losses = []
+    with torch.no_grad():
+        written = writer.write(batch.texts)
+        alone = []
+        for row in batch.rows:
+            packed = pack([row.items], [*task._head, *row.states], device=base.device, dtype=base.dtype)
+            if row.states:
+                closed = (torch.arange(packed.ids.shape[1]) >= len(task._head) + len(row.states)).float()
+                packed = dataclasses.replace(packed, gate=closed[None, :, None])
+            logits = target_logits(base, packed, rows_of(written, [row.reads], writer.layers, base.dtype))
+            alone.append([logits[packed.item == n].log_softmax(-1) for n in range(len(row.items))])
+        whole = 0
+        for at, row in enumerate(batch.rows):
+            whole = whole if row.pairs else at
+            for n, place in enumerate(row.pairs):
+                log_g, log_e = alone[whole][place], alone[at][n]
+                js = js_divergence(log_e, log_g)[:, None]
+                fused = log_g + settings.update.lambda_max * js / (js + settings.update.tau) * log_e
+                targets = torch.tensor(row.items[n].target_ids)
+                losses.append(torch.nn.functional.cross_entropy(fused, targets))
+        found = task.step(0, 0, 0).parts["fused"]
+
+    assert sum(bool(row.states) for row in batch.rows) >= 4
+    assert found == pytest.approx(float(torch.stack(losses).mean()), rel=1e-4)
 
 
 def test_nothing_of_a_step_stays_on_the_model(small: Small) -> None:
