@@ -56,6 +56,12 @@ class AnswerPolicy(BaseModel):
         description="What a history's windows become in ΔW_full and ΔW_old: `sum` is the paper's concatenation, `mean` "
         "divides it by the number of windows of the full history.",
     )
+    lead: float | None = Field(
+        default=None,
+        ge=0,
+        description="Nats a token by which the reader must find the first unit likelier than the second for it to be "
+        "the evidence alone. None: never.",
+    )
     min_gain: float | None = Field(
         default=None,
         description="Least gain of the best unit (`ScoredUnit.gain`, nats); below it the memory is not relevant, and "
@@ -96,10 +102,12 @@ def _dead(values: dict[str, Any]) -> dict[str, str]:
     """Names of set values that do nothing beside the others, and why."""
     dead: dict[str, str] = {}
     if values["retrieval"] == "lexical":
-        if values["min_gain"] is not None:
-            dead["min_gain"] = "needs the reader's scores: set retrieval='reader'"
+        unread = "needs the reader's scores: set retrieval='reader'"
+        dead |= {name: unread for name in ("lead", "min_gain") if values[name] is not None}
     elif values["delta"] != AnswerPolicy.model_fields["delta"].default:
         dead["delta"] = "is of the lexical router: set retrieval='lexical'"
+    if values["lead"] is not None and values["evidence_units"] == 1:
+        dead["lead"] = "chooses between one unit and several: set evidence_units above 1"
     if values["evidence"] == "states" and values["retry_scale"] is not None:
         dead["retry_scale"] = "weighs an adapter: set evidence='adapter' or 'both'"
     return dead

@@ -289,10 +289,11 @@ def test_a_folder_of_format_1_is_read_and_what_is_gone_of_it_is_said(
         retrieval="reader",
         evidence_units=3,
         min_gain=8.0,
+        lead=0.5,
         retry_scale=3.0,
     )
     assert loaded.calibration == Calibration(slope=0.8, offset=-4.0, per_nat=0.2)
-    assert "is read as format 2, without alone_lead, alone_margin, alone_scale, insist_gain" in caplog.text
+    assert "is read as format 2, without alone_margin, alone_scale, insist_gain" in caplog.text
 
 
 @pytest.mark.parametrize("router", ["lexical", "likelihood"])
@@ -305,6 +306,7 @@ def test_a_folder_of_format_1_keeps_no_setting_that_is_dead_now(network: Path, r
 
     policy = load_hypernetwork(tiny_base("llama"), network).policy
 
+    assert policy.lead is None, "one unit leads nobody"
     assert policy.min_gain == (5.0 if router == "likelihood" else None)
 
 

@@ -24,6 +24,7 @@ BEYOND = {
     "retrieval": "lexical",
     "evidence": "adapter",
     "global_windows": "sum",
+    "lead": None,
     "min_gain": None,
     "retry_scale": None,
 }
@@ -34,6 +35,7 @@ BROUGHT = AnswerPolicy(
     tau=0.05,
     retrieval="reader",
     evidence_units=3,
+    lead=0.5,
     min_gain=8.0,
     retry_scale=3.0,
 )
@@ -64,6 +66,8 @@ def test_the_papers_policy_sets_everything_and_overrides_whatever_a_network_brin
     ("values", "name", "needs"),
     [
         ({"min_gain": 8.0}, "min_gain", "set retrieval='reader'"),
+        ({"lead": 0.5, "evidence_units": 3}, "lead", "set retrieval='reader'"),
+        ({"lead": 0.5, "retrieval": "reader"}, "lead", "set evidence_units above 1"),
         ({"delta": 0.4, "retrieval": "reader"}, "delta", "set retrieval='lexical'"),
         ({"retry_scale": 3.0, "evidence": "states"}, "retry_scale", "set evidence='adapter' or 'both'"),
     ],
@@ -77,8 +81,8 @@ def test_what_does_nothing_beside_the_rest_is_refused_by_an_engine(
 
 def test_every_dead_value_is_named() -> None:
     with pytest.raises(InvalidInput) as refused:
-        AnswerPolicy(evidence="states", min_gain=8.0, retry_scale=3.0).checked()
-    for name in ("min_gain", "retry_scale"):
+        AnswerPolicy(evidence="states", lead=0.5, min_gain=8.0, retry_scale=3.0).checked()
+    for name in ("lead", "min_gain", "retry_scale"):
         assert f"{name} " in str(refused.value)
 
 
@@ -142,9 +146,10 @@ def test_what_is_set_overrides_and_the_rest_is_what_the_network_brings() -> None
 @pytest.mark.parametrize(
     ("own", "dropped"),
     [
-        ({"retrieval": "lexical"}, {"min_gain": None}),
+        ({"retrieval": "lexical"}, {"lead": None, "min_gain": None}),
+        ({"evidence_units": 1}, {"lead": None}),
         ({"evidence": "states"}, {"retry_scale": None}),
-        ({"retrieval": "lexical", "evidence": "states"}, {"min_gain": None, "retry_scale": None}),
+        ({"retrieval": "lexical", "evidence": "states"}, {"lead": None, "min_gain": None, "retry_scale": None}),
         ({"evidence": "both"}, {}),
     ],
 )
@@ -180,6 +185,7 @@ def test_every_value_parts_the_fingerprints_of_engines() -> None:
         "evidence": "both",
         "global_windows": "mean",
         "evidence_units": 3,
+        "lead": 0.5,
         "min_gain": 8.0,
         "retry_scale": 3.0,
     }

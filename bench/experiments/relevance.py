@@ -95,7 +95,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     loaded = Engine.load("smollm2-135m", hypernetwork=given.hypernetwork)
-    engine = loaded.composed_with(loaded.policy.model_copy(update={"min_gain": None}))
+    engine = loaded.composed_with(loaded.policy.model_copy(update={"min_gain": None, "lead": None}))
     chance = random.Random(f"bench:relevance:{given.seed}")
     gains: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     for kind, texts, own in memories(chance):

@@ -28,12 +28,13 @@ AROUND: Values = {
     "beta": (0.0, 1.0),
     "tau": (0.01, 0.2),
     "lambda_max": (0.0, 1.0, 3.0, 30.0),
-    "evidence_units": (2, 3),
+    "evidence_units": (2,),
+    "lead": (0.0, 0.5),
     "min_gain": (0.0,),
     "retry_scale": (2.0,),
 }
-"""Neighbours of the default policy of the shipped network, or a step left out (`min_gain` at 0); the shipped value
-itself is the method `plume, tuned`."""
+"""Neighbours of the default policy of the shipped network, or a step left out (`lead`, `min_gain` at 0); the shipped
+value itself is the method `plume, tuned`."""
 
 
 def plan(methods: Sequence[MethodSpec], selection: Selection) -> list[Item]:

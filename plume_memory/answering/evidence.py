@@ -1,5 +1,6 @@
 """Chooses what of the ranked units becomes the evidence of a question, or that none does. Knows no model."""
 
+import math
 from collections.abc import Sequence
 
 from plume_memory.policy import AnswerPolicy
@@ -16,7 +17,7 @@ _FIRST_PERSON = frozenset(["i", "me", "mine", "my", "myself", "our", "ours", "us
 def choose_evidence(ranked: Sequence[ScoredUnit], question: str, policy: AnswerPolicy) -> tuple[ScoredUnit, ...]:
     """Return the units an answer is made from, the first in rank first; none where the memory is not relevant.
 
-    They are the best `evidence_units` that none supersedes.
+    They are the best `evidence_units` that none supersedes; the first alone where it leads.
 
     Args:
         ranked: of `retrieve`.
@@ -26,7 +27,16 @@ def choose_evidence(ranked: Sequence[ScoredUnit], question: str, policy: AnswerP
     if policy.retrieval == "lexical":
         return tuple(ranked[: policy.evidence_units])
     current = [one for one in ranked if one.gain is not None and not one.superseded][: policy.evidence_units]
-    return tuple(current) if current and is_relevant(current, question, policy.min_gain) else ()
+    if not current or not is_relevant(current, question, policy.min_gain):
+        return ()
+    return (current[0],) if leads(current, policy.lead) else tuple(current)
+
+
+def leads(ranked: Sequence[ScoredUnit], lead: float | None) -> bool:
+    """Return whether the first unit makes the question likelier than the second by `lead` nats a token."""
+    if len(ranked) < 2:
+        return True
+    return lead is not None and math.log(ranked[0].score / ranked[1].score) >= lead
 
 
 def is_relevant(units: Sequence[ScoredUnit], question: str, min_gain: float | None) -> bool:

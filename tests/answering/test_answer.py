@@ -16,6 +16,7 @@ from eval.records import MuseQuestion, MuseTransition
 from plume_memory import AnswerPolicy, Engine, ParametricMemory
 from plume_memory.answering.answer import PreparedQuestion, decode_all, decode_stream, finish, prepare
 from plume_memory.answering.calibration import confidence
+from plume_memory.answering.evidence import leads
 from plume_memory.answering.grounding import source_of
 from plume_memory.answering.options import settings_of
 from plume_memory.errors import InvalidInput
@@ -305,8 +306,8 @@ def test_an_answer_is_watched_for_running_on_where_units_are_read_and_it_is_no_c
 
 FACTS = ("Alice lives in Bern.", "Bob owns boats.", "Carol sings.", "Alice now lives by a lake.", "Dora paints.")
 ASKED = ("Where does Alice live?", "Who has a boat?", "Is Carol ill?", "What is the capital of France?")
-POLICY = {"evidence_units": 3, "min_gain": 15.5}
-"""By which the tiny model finds three units for a question, or none; her old home is superseded."""
+POLICY = {"evidence_units": 3, "lead": 0.37, "min_gain": 15.5}
+"""By which the tiny model finds three units for a question, one that leads, or none; her old home is superseded."""
 Opened = Callable[[Engine], ParametricMemory]
 
 
@@ -335,7 +336,21 @@ def test_questions_asked_together_alone_and_streamed_have_one_answer(opened: Ope
                 assert (again.text, again.finish_reason) == (answer.text, answer.finish_reason)
                 assert (again.evidence, again.evidence_units) == (answer.evidence, answer.evidence_units)
                 assert again.confidence == pytest.approx(answer.confidence, abs=1e-5)
-    assert [len(answer.evidence_units) for answer in together] == [3, 0, 3, 3]
+    assert [len(answer.evidence_units) for answer in together] == [3, 0, 1, 3]
+
+
+def test_a_unit_that_leads_is_the_evidence_alone(opened: Opened) -> None:
+    with opened(reading(evidence_units=3, lead=0.0)) as memory:
+        for question in ASKED:
+            current = [one for one in memory.route(question, k=9) if not one.superseded and one.gain is not None][:3]
+            evidence = current[:1] if leads(current, 0.0) else current
+            wanted = tuple(sorted(evidence, key=lambda one: one.unit.position))
+            assert memory.ask(question, max_new_tokens=4).evidence_units == wanted
+            *_, last = memory.stream(question, max_new_tokens=4)
+            assert last.answer is not None
+            assert last.answer.evidence_units == wanted
+    with opened(reading(evidence_units=3)) as memory:
+        assert len(memory.ask(ASKED[0], max_new_tokens=4).evidence_units) > 1
 
 
 def test_a_memory_that_is_not_relevant_answers_as_the_bare_model_does(opened: Opened) -> None:
@@ -374,7 +389,7 @@ def test_what_a_sentence_became_is_not_stored(opened: Opened, tmp_path: Path) ->
         files, calls = stored(tmp_path), engine.parameterizer.calls
         before = len(calls)
         answers = memory.ask_many(ASKED, max_new_tokens=4)
-        assert [len(answer.evidence_units) for answer in answers] == [3, 0, 3, 3]
+        assert [len(answer.evidence_units) for answer in answers] == [3, 0, 1, 3]
         assert len(calls) == before + 3
         memory.ask_many(ASKED, max_new_tokens=4)
         assert len(calls) == before + 3, "kept in this process"

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from plume_memory.answering.evidence import NAMED_SHARE, choose_evidence, is_relevant, share_needed
+from plume_memory.answering.evidence import NAMED_SHARE, choose_evidence, is_relevant, leads, share_needed
 from plume_memory.policy import AnswerPolicy
 from plume_memory.records import ScoredUnit, Unit
 
@@ -50,6 +50,40 @@ def test_by_words_alone_the_first_are_evidence_whatever_they_gain() -> None:
     assert chosen(units, AnswerPolicy(evidence_units=2)) == [0, 1]
     assert chosen(units, AnswerPolicy()) == [0]
     assert chosen([], AnswerPolicy()) == []
+
+
+# --- the first alone ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("scores", "lead", "alone"),
+    [
+        ((0.5, 0.2), 0.7, True),  # 0.92 nats
+        ((0.5, 0.2), 0.93, False),
+        ((0.5, 0.2, 0.4), 0.7, True),  # the second counts, not the third
+        ((0.3, 0.4), 0.0, False),  # it supersedes one that is likelier
+        ((0.5, 0.5), 0.0, True),
+        ((0.5, 5e-324), 700.0, True),
+        ((0.5, 0.001), None, False),
+        ((0.5,), None, True),
+        ((0.5,), 9.0, True),
+    ],
+)
+def test_a_unit_leads_that_is_likelier_than_the_second(
+    scores: tuple[float, ...], lead: float | None, alone: bool
+) -> None:
+    units = ranked(*((score, 9.0) for score in scores))
+    assert leads(units, lead) is alone
+    assert chosen(units, read(lead=lead)) == ([0] if alone else list(range(len(units))))
+
+
+def test_what_is_superseded_or_unread_is_not_led() -> None:
+    units = ranked((0.5, 9.0), (0.5, 9.0), (0.2, 9.0), (0.4, None), superseded=frozenset([1]))
+    assert chosen(units, read(lead=0.9)) == [0]
+
+
+def test_a_unit_that_leads_is_relevant_by_what_the_others_gain_too() -> None:
+    assert chosen(ranked((0.5, 5.0), (0.1, 6.0)), read(min_gain=6.0, lead=1.0), UNNAMED) == [0]
 
 
 # --- whether the memory is relevant ---------------------------------------------------------------

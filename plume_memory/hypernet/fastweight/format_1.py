@@ -6,7 +6,7 @@ from typing import Any
 
 logger = logging.getLogger(__name__)
 
-_RENAMED = {"insist_scale": "retry_scale", "relevance": "min_gain"}
+_RENAMED = {"alone_lead": "lead", "insist_scale": "retry_scale", "relevance": "min_gain"}
 _KEPT = ("alpha", "beta", "lambda_max", "tau", "delta", "unit_tokens", "global_windows", "evidence_units")
 _VALUES = {
     "evidence": ("evidence", {"lora": "adapter", "kv": "states"}),
@@ -32,8 +32,10 @@ def from_format_1(content: dict[str, Any], path: Path) -> dict[str, Any]:
     calibration = {"slope": slope, "offset": offset, "per_nat": answers.pop("confidence_gain", 0.0)}
     if policy.get("retrieval") == "reader":
         policy.pop("delta", None)
-    elif "min_gain" in policy:
-        answers["relevance"] = policy.pop("min_gain")
+    else:
+        answers |= {name: policy.pop(name) for name in ("lead", "min_gain") if name in policy}
+    if policy.get("evidence_units", 1) == 1 and "lead" in policy:
+        answers["lead"] = policy.pop("lead")
     gone = sorted(name for name, value in answers.items() if value not in (None, 0, 0.0))
     logger.warning(
         "%s has format 1; it is read as format 2%s. Write it anew to be rid of this message: load the network and "
