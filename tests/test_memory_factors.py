@@ -220,8 +220,8 @@ FACTS = ("Alice lives in Bern.", "Bob has a boat.", "Where Alice lives there is 
 
 
 def beyond(**options: object) -> Engine:
-    settings = AnswerPolicy(max_new_tokens=4, unit_tokens=64, delta=0.2, **options)  # type: ignore[arg-type]
-    return tiny_engine(policy=settings)
+    near = {} if options.get("retrieval") == "reader" else {"delta": 0.2}
+    return tiny_engine(policy=AnswerPolicy(max_new_tokens=4, unit_tokens=64, **near, **options))  # type: ignore[arg-type]
 
 
 def told(memory: ParametricMemory, texts: Sequence[str] = FACTS) -> ParametricMemory:

@@ -46,7 +46,7 @@ def memory(tmp_path: Path) -> ParametricMemory:
     return filled(f"sqlite:///{tmp_path / 'plume.db'}")
 
 
-def test_documents_are_the_routed_units_in_the_routers_order(memory: ParametricMemory) -> None:
+def test_documents_are_the_routed_units_in_their_order(memory: ParametricMemory) -> None:
     documents = PlumeRetriever(memory=memory).invoke("Where did Alice move?")
 
     routed = memory.route("Where did Alice move?", k=4)
@@ -57,10 +57,11 @@ def test_documents_are_the_routed_units_in_the_routers_order(memory: ParametricM
     assert first.id == "alice:4:0-22"
     created = first.metadata.pop("created_at")
     assert datetime.fromisoformat(created) == memory.history()[3].created_at
-    assert first.metadata == {"score": routed[0].score, "memory": "alice", "version": 4, "start": 0, "end": 22}
+    place = {"memory": "alice", "version": 4, "start": 0, "end": 22}
+    assert first.metadata == {"score": routed[0].score, "superseded": False, **place}
 
 
-def test_documents_follow_the_likelihood_router_where_the_engine_has_it() -> None:
+def test_documents_follow_the_reader_where_the_engine_has_it() -> None:
     engine = tiny_engine(policy=AnswerPolicy(retrieval="reader", unit_tokens=64))
     memory = ParametricMemory.open("alice", url="sqlite://", engine=engine)
     for fact in FACTS:

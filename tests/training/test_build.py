@@ -16,6 +16,7 @@ from plume_memory.hypernet.fastweight import checkpoint
 from plume_memory.hypernet.fastweight.parameterizer import OtherModelWarning
 from plume_memory.hypernet.loading import load_hypernetwork
 from plume_memory.model.base import BaseModel
+from plume_memory.policy import Calibration
 from plume_memory.testing import tiny_base
 from plume_memory.training.build import build
 from plume_memory.training.facts import FactSource
@@ -158,12 +159,12 @@ def test_a_run_may_add_mixer_blocks_and_file_first_tokens(small: Small, tmp_path
         build(tiny_llama, small(start=str(tmp_path), network={"mixer_blocks": 0}))
 
 
-def test_the_answers_that_were_trained_for_are_saved(small: Small, tmp_path: Path, tiny_llama: BaseModel) -> None:
+def test_the_policy_that_was_trained_for_is_saved(small: Small, tmp_path: Path, tiny_llama: BaseModel) -> None:
     stage = {"alpha": 0.7, "beta": 0.4, "lambda_max": 3.0, "tau": 0.1}
     build(tiny_llama, small(update=stage)).save(tmp_path)
 
-    answers = checkpoint.read_manifest(tmp_path).answers
-    assert (answers.alpha, answers.beta, answers.lambda_max, answers.tau) == (0.7, 0.4, 3.0, 0.1)
+    policy = checkpoint.read_manifest(tmp_path).policy
+    assert (policy.alpha, policy.beta, policy.lambda_max, policy.tau) == (0.7, 0.4, 3.0, 0.1)
 
 
 def test_an_answer_ends_as_the_models_own_answers_do(small: Small) -> None:
@@ -245,18 +246,19 @@ def test_a_run_that_goes_on_keeps_how_its_start_was_asked(small: Small, tmp_path
     (tmp_path / "first").mkdir()
     (tmp_path / "second").mkdir()
     build(tiny_llama, small(update={"alpha": 0.75})).save(tmp_path / "first")
-    assert checkpoint.read_manifest(tmp_path / "first").answers.alpha == 0.75
+    assert checkpoint.read_manifest(tmp_path / "first").policy.alpha == 0.75
     config = json.loads((tmp_path / "first" / "config.json").read_text())
-    chosen = {"router": "sentences", "evidence_units": 3, "relevance": 5.0, "alpha": 0.25, "lambda_max": 10.0}
-    config["answers"] |= chosen | {"confidence": [2.0, 1.0], "confidence_gain": 1.5}
+    chosen = {"retrieval": "reader", "evidence_units": 3, "min_gain": 5.0, "alpha": 0.25, "lambda_max": 10.0}
+    config["policy"] |= chosen
+    config["calibration"] = {"slope": 2.0, "offset": 1.0, "per_nat": 1.5}
     (tmp_path / "first" / "config.json").write_text(json.dumps(config))
     for name, share in (("second", 0.5), ("third", 0.0)):
         (tmp_path / name).mkdir(exist_ok=True)
         stage = {"alpha": 0.5, "share": share}
         build(tiny_llama, small(start=str(tmp_path / "first"), update=stage)).save(tmp_path / name)
-        answers = checkpoint.read_manifest(tmp_path / name).answers
-        assert {key: getattr(answers, key) for key in chosen} == chosen
-        assert (answers.confidence, answers.confidence_gain) == ((1.0, 0.0), 0.0)
+        manifest = checkpoint.read_manifest(tmp_path / name)
+        assert {key: getattr(manifest.policy, key) for key in chosen} == chosen
+        assert manifest.calibration == Calibration()
 
 
 def test_a_network_is_saved_when_its_start_is_gone(small: Small, tmp_path: Path, tiny_llama: BaseModel) -> None:
