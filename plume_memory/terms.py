@@ -8,7 +8,7 @@ _FUNCTION_WORD_LIST = """
     will with would you your
 """
 FUNCTION_WORDS = frozenset(_FUNCTION_WORD_LIST.split())
-"""Terms of a question that name nothing it could be about: a retelling may lack them."""
+"""Terms of a question that name nothing it could be about: a superseding unit may lack them."""
 
 _TERM = re.compile(r"[a-z0-9]+")
 

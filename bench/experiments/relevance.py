@@ -1,4 +1,4 @@
-"""Which questions a memory bears on: the gain in likelihood by the evidence, and the threshold `relevance` on it.
+"""Which questions a memory is relevant to: the gain in likelihood by the evidence, and the threshold `min_gain` on it.
 
     python bench/experiments/relevance.py [--hypernetwork shipped] [--seed 0]
 

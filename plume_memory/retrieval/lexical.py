@@ -1,4 +1,4 @@
-"""Chooses the unit of a history that bears on a question. Knows no model and no log.
+"""Scores the units of a history for a question by their words, and picks one as METHOD does. Knows no model and no log.
 
 The score is METHOD's (query-activated memory evidence), term by term:
 
