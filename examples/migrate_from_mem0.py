@@ -21,7 +21,7 @@ for _ in range(2):  # the second time writes nothing: entries are known by their
 
 with MemoryPool("sqlite:///migrated.db") as pool:
     alice = pool.memory("alice")
-    alice.update("Alice moved to Zurich.")  # was: memory.add("Alice moved to Zurich.", user_id="alice")
+    alice.update("Alice now lives in Zurich.")  # was: memory.add("Alice now lives in Zurich.", user_id="alice")
     print(alice.ask("Where does Alice live?").text)  # was: memory.search(...), then a prompt with what it found
     for one in alice.route("Where does Alice live?", k=2):  # the search itself, when it is wanted
         print(f"{one.score:.2f} version {one.unit.version}: {one.unit.text}")

@@ -102,7 +102,7 @@ def test_a_mem0_export_is_imported_once_and_answered(smollm2: object, tmp_path: 
     assert lines[1] == "written 0, unchanged 2, memories ('alice',), left out ()"
     assert "Zurich" in lines[2]
     found = {line.split(" ", 1)[1] for line in lines[3:]}
-    assert found == {"version 1: Alice lives in Bern.", "version 3: Alice moved to Zurich."}
+    assert found == {"version 1: Alice lives in Bern.", "version 3: Alice now lives in Zurich."}
 
 
 def test_the_docs_show_the_examples_as_they_are() -> None:
