@@ -113,9 +113,7 @@ def test_a_later_sentence_about_something_else_does_not_replace_the_answer(engin
 
 
 @pytest.mark.model
-@pytest.mark.xfail(
-    strict=True, reason="which of two tellings holds is judged by their words"
-)
+@pytest.mark.xfail(strict=True, reason="which of two tellings holds is judged by their words")
 def test_a_change_told_in_other_words_is_followed(engine: Engine, tmp_path: Path) -> None:
     with ParametricMemory.open("alice", url=f"sqlite:///{tmp_path / 'alice.db'}", engine=engine) as memory:
         memory.update("Alice lives in Bern.")
