@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -308,6 +309,28 @@ def test_a_folder_of_format_1_keeps_no_setting_that_is_dead_now(network: Path, r
 
     assert policy.lead is None, "one unit leads nobody"
     assert policy.min_gain == (5.0 if router == "likelihood" else None)
+
+
+@pytest.mark.parametrize(
+    ("answers", "where"),
+    [
+        ([["alpha", 0.5]], "answers"),
+        (None, "answers"),
+        ({"confidence": 0.8}, "answers.confidence"),
+        ({"confidence": [0.8]}, "answers.confidence"),
+        ({"confidence": ["much", 0.0]}, "answers.confidence"),
+        ({"router": ["lexical"]}, "answers.router"),
+        ({"evidence": {"kv": 1}}, "answers.evidence"),
+        ({"alpha": "much"}, "policy.alpha"),
+    ],
+)
+def test_a_folder_of_format_1_that_is_damaged_says_where(network: Path, answers: object, where: str) -> None:
+    path = network / "config.json"
+    config = json.loads(path.read_text())
+    del config["policy"], config["calibration"]
+    path.write_text(json.dumps({**config, "format": 1, "answers": answers}))
+    with pytest.raises(CheckpointError, match=f"describes no fast-weight network: {re.escape(where)}"):
+        checkpoint.read_manifest(network)
 
 
 def test_a_folder_of_a_later_format_says_what_to_do(network: Path) -> None:

@@ -1,19 +1,10 @@
 """What a process keeps of what it derived: bounded, by place, and nothing of what was erased."""
 
 import threading
-from dataclasses import dataclass
 from typing import Any
 
 from plume_memory.lru import KEPT, LRUCache
-
-
-@dataclass
-class Owner:
-    place: str = "here"
-    current: bool = True
-
-    def is_current(self) -> bool:
-        return self.current
+from tests.owner import Owner
 
 
 def keep(cache: LRUCache, key: str, made: Any, owner: Owner | None = None) -> None:

@@ -38,7 +38,7 @@ class Query:
     """Without it the answer is the global stream's alone (λ = 0)."""
     words: frozenset[str] | None = None
     """Terms of the evidence and the question: the answer ends where it runs on without them (run_on.py). None: it
-    never does. A grammar says itself what may follow."""
+    never does, nor where a grammar says what may follow or `min_new_tokens` that it goes on."""
 
     @property
     def tokens(self) -> int:
@@ -115,8 +115,9 @@ class _Saying:
 
     @classmethod
     def of(cls, query: Query, tokenizer: Any, settings: DecodeSettings) -> "_Saying":
-        watched = query.words is not None and settings.grammar is None and settings.stop_loops
-        return cls(TextAssembler(tokenizer, settings.stop), RunOn(query.words or frozenset()) if watched else None)
+        watched = settings.grammar is None and settings.stop_loops and settings.min_new_tokens == 0
+        run_on = RunOn(query.words) if watched and query.words is not None else None
+        return cls(TextAssembler(tokenizer, settings.stop), run_on)
 
     def add(self, token: int, *, complete: bool, last: bool) -> tuple[str, FinishReason | None]:
         """Take a token; return what may be given now, and why the answer ends with it, if it does."""

@@ -51,11 +51,13 @@ def retrieve(index: UnitIndex, question: str, reader: Reads, policy: AnswerPolic
         return index.rank(question, delta=policy.delta if policy.retrieval == "lexical" else 0.0, k=k)
     shortlist = index.best(question, k=SHORTLIST, tied=TIED)
     read = _read(shortlist, question, reader)
+    if len(read) >= k:
+        return read
     seen = {one.unit.position for one in read}
     least = min((one.score for one in read), default=1.0)
     rest = (one for one in index.rank(question, delta=0.0, k=k + len(read)) if one.unit.position not in seen)
     unread = (ScoredUnit(one.unit, one.score * least) for one in rest)
-    return read + list(islice(unread, max(0, k - len(read))))
+    return read + list(islice(unread, k - len(read)))
 
 
 def _read(shortlist: Sequence[ScoredUnit], question: str, reader: Reads) -> list[ScoredUnit]:

@@ -1,7 +1,6 @@
 """The network that travels in the package, on the real model: found, whole, and a memory."""
 
 import random
-import time
 from pathlib import Path
 
 import pytest
@@ -78,14 +77,15 @@ def test_it_remembers_single_facts_and_swapped_adapters_know_nothing(engine: Eng
 
 
 @pytest.mark.model
-def test_writing_a_text_takes_a_moment(engine: Engine) -> None:
+def test_a_text_is_written_in_one_pass_of_the_model(engine: Engine) -> None:
     text = "The Harrow Lane Archive keeps the papers of the town of Brennick. " * 10
     assert engine.parameterizer is not None
+    passes: list[int] = []
+    hook = engine.base.model.model.layers[0].register_forward_pre_hook(lambda module, inputs: passes.append(1))
     engine.parameterizer.parameterize([text])
-    begun = time.perf_counter()
-    engine.parameterizer.parameterize([text])
+    hook.remove()
 
-    assert time.perf_counter() - begun < 5, "a hypernetwork writes in one pass; distillation took half a minute"
+    assert len(passes) == 1
 
 
 def test_a_model_without_a_network_is_distilled_by_default(tmp_path: Path) -> None:
@@ -103,22 +103,30 @@ def test_a_model_without_a_shipped_network_says_what_to_do() -> None:
         Engine.load("someone/else", hypernetwork="shipped")
 
 
-@pytest.mark.model
-def test_a_later_sentence_about_something_else_does_not_replace_the_answer(engine: Engine, tmp_path: Path) -> None:
-    """Both name a town and are about as sure; where one lives bears less on where one was born."""
-    with ParametricMemory.open("me", url=f"sqlite:///{tmp_path / 'me.db'}", engine=engine) as memory:
-        memory.update("I was born in Oslo.")
-        memory.update("I live in Rome.")
-        assert "Oslo" in memory.ask("Where was I born?", max_new_tokens=24).text
+IN_OTHER_WORDS = pytest.mark.xfail(strict=True, reason="which of two tellings holds is judged by their words")
 
 
 @pytest.mark.model
-@pytest.mark.xfail(strict=True, reason="which of two tellings holds is judged by their words")
-def test_a_change_told_in_other_words_is_followed(engine: Engine, tmp_path: Path) -> None:
-    with ParametricMemory.open("alice", url=f"sqlite:///{tmp_path / 'alice.db'}", engine=engine) as memory:
-        memory.update("Alice lives in Bern.")
-        memory.update("Alice moved to Zurich.")
-        assert "Zurich" in memory.ask("Where does Alice live?", max_new_tokens=24).text
+@pytest.mark.parametrize(
+    ("told", "question", "answer"),
+    [
+        (("I was born in Oslo.", "I live in Rome."), "Where was I born?", "Oslo"),  # something else
+        (("Alice lives in Bern.", "Alice now lives in Zurich."), "Where does Alice live?", "Zurich"),
+        pytest.param(
+            ("Alice lives in Bern.", "Alice moved to Zurich."),
+            "Where does Alice live?",
+            "Zurich",
+            marks=IN_OTHER_WORDS,
+        ),
+    ],
+)
+def test_of_two_tellings_the_one_that_holds_is_answered(
+    engine: Engine, tmp_path: Path, told: tuple[str, str], question: str, answer: str
+) -> None:
+    with ParametricMemory.open("two", url=f"sqlite:///{tmp_path / 'two.db'}", engine=engine) as memory:
+        for text in told:
+            memory.update(text)
+        assert answer in memory.ask(question, max_new_tokens=24).text
 
 
 @pytest.mark.model

@@ -231,11 +231,11 @@ def test_a_decode_whose_budget_ends_before_it_runs_on_is_given_whole(writer: Bas
     assert (watched.text, watched.finish_reason) == (free.text, "length")
 
 
-def test_under_a_grammar_and_where_loops_are_to_be_seen_no_answer_is_watched(writer: BaseModel) -> None:
+def test_under_a_grammar_and_where_all_is_to_be_seen_no_answer_is_watched(writer: BaseModel) -> None:
     decoder = FusedDecoder(writer)
     text = decoder.decode([said(writer, None)], LONG)[0].text
     word = frozenset([text.split()[1]])
-    for own in ({"grammar": Grammar.lark("start: /[abde ]{110}/")}, {"stop_loops": False}):
+    for own in ({"grammar": Grammar.lark("start: /[abde ]{110}/")}, {"stop_loops": False}, {"min_new_tokens": 110}):
         settings = DecodeSettings(max_new_tokens=120, lambda_max=2.0, **own)
         watched, free = decoder.decode([said(writer, word), said(writer, None)], settings)
         assert watched.text == free.text

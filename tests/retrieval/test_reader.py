@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
@@ -18,6 +18,7 @@ from plume_memory.model.adapters import decoder_layers
 from plume_memory.model.base import BaseModel
 from plume_memory.retrieval.reader import BATCH_TOKENS, QUESTION_TOKENS, Reader, Reading
 from plume_memory.testing import byte_tokenizer, random_factors, tiny_base
+from tests.owner import Owner
 
 QUESTION = "Where does Alice live?"
 TEXTS = (
@@ -27,15 +28,6 @@ TEXTS = (
     "Zürich 艾丽丝",
 )
 """Longer and shorter than the tiny models' sliding window of 24 tokens (bytes)."""
-
-
-@dataclass
-class Owner:
-    place: str = "here"
-    current: bool = True
-
-    def is_current(self) -> bool:
-        return self.current
 
 
 def slow(base: BaseModel, text_ids: Sequence[int], question_ids: Sequence[int]) -> list[float]:

@@ -3,9 +3,11 @@
 import math
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from plume_memory.errors import InvalidInput
 from plume_memory.policy import AnswerPolicy
@@ -212,6 +214,19 @@ def test_k_bounds_what_was_not_read_and_no_unit_is_missing() -> None:
     assert len(found(1)) == TIED, "what was read is returned"
     for k in (TIED, TIED + 2):
         assert found(k) == found(999)[:k]
+
+
+def test_a_question_is_scored_by_its_words_once_where_what_was_read_is_enough() -> None:
+    class Counted(UnitIndex):
+        asked = 0
+
+        def score(self, query: str) -> NDArray[np.float64]:
+            type(self).asked += 1
+            return super().score(query)
+
+    index = Counted([Unit(i, i + 1, 0, len(text), text) for i, text in enumerate((BERN, ZURICH))])
+    assert len(retrieve(index, ASKED, Said(lambda text: -1.0), READER, k=2)) == 2
+    assert Counted.asked == 1
 
 
 # --- what is said of a unit -----------------------------------------------------------------------

@@ -156,10 +156,8 @@ def test_readers_see_whole_versions_while_a_writer_writes(log: Log):
 def test_a_reader_finishes_while_a_writer_holds_its_transaction_open(log: Log, database: Database):
     log.append("alice", "x")
     with writing_to_alice(database):
-        start = time.perf_counter()
         assert log.head("alice").text == "x"
         assert log.verify("alice") == 1
-        assert time.perf_counter() - start < 20, "the busy timeout is 30 s"
 
 
 def test_a_reader_finishes_while_more_writers_wait_than_there_are_connections(log: Log, database: Database):
@@ -169,9 +167,8 @@ def test_a_reader_finishes_while_more_writers_wait_than_there_are_connections(lo
             waiting = [pool.submit(log.append, "alice", f"text {i}") for i in range(40)]
             time.sleep(0.5)
             assert not any(each.done() for each in waiting)
-            start = time.perf_counter()
             assert log.head("alice").text == "x"
-            assert time.perf_counter() - start < 20, "the busy timeout is 30 s"
+            assert not any(each.done() for each in waiting), "it was read while they waited"
         assert sorted(each.result().number for each in waiting) == list(range(2, 42))
     assert log.verify("alice") == 41
 

@@ -4,6 +4,8 @@ import logging
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict
+
 logger = logging.getLogger(__name__)
 
 _RENAMED = {"alone_lead": "lead", "insist_scale": "retry_scale", "relevance": "min_gain"}
@@ -14,14 +16,31 @@ _VALUES = {
 }
 
 
+class _Answers(BaseModel):
+    """What is looked at here; format 2 checks the rest."""
+
+    model_config = ConfigDict(extra="allow")
+
+    router: str | None = None
+    evidence: str | None = None
+    confidence: tuple[float, float] = (1.0, 0.0)
+
+
+class _Content(BaseModel):
+    answers: _Answers = _Answers()
+
+
 def from_format_1(content: dict[str, Any], path: Path) -> dict[str, Any]:
     """Return the content as format 2 has it, and say in the log which of its rules are no more.
 
     Args:
         content: parsed.
         path: of the file, for the message.
+
+    Raises:
+        ValidationError: `answers` is none, or of another shape.
     """
-    answers = dict(content.get("answers", {}))
+    answers = _Content.model_validate(content).answers.model_dump(exclude_unset=True)
     policy = {name: answers.pop(name) for name in _KEPT if name in answers}
     policy |= {new: answers.pop(old) for old, new in _RENAMED.items() if answers.get(old) is not None}
     for old, (new, values) in _VALUES.items():
