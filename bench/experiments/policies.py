@@ -1,12 +1,12 @@
 """What a rule or number of the answer policy is worth, on questions that chose none: the rule of worth's own command.
 
-    python bench/experiments/policies.py decode OUT.jsonl ['{"evidence_units": 3}']
+    python bench/experiments/policies.py decode OUT.jsonl ['{"evidence_units": 3}'] [--records FILE.jsonl]
     python bench/experiments/policies.py compare A.jsonl B.jsonl
 
 The last 24 records of `mini-squad`, the last 6 of `mini-ropes`, all of `mini-multihop` (half of which chose earlier
-settings) and four chains after twenty updates. `decode` overrides the shipped network's policy and goes on where it was
-killed, a line per question; `compare` prints recall and stale answers of both on the questions that both have, with a
-paired sign-flip test over records.
+settings) and four chains after twenty updates; or the records of a file. `decode` overrides the shipped network's
+policy and goes on where it was killed, a line per question; `compare` prints recall and stale answers of both on the
+questions that both have, with a paired sign-flip test over records.
 """
 
 import argparse
@@ -32,8 +32,11 @@ Line = dict[str, Any]
 DRAWS = 5000
 
 
-def transitions() -> Iterator[tuple[str, MuseTransition]]:
-    """What chose nothing."""
+def transitions(records: Path | None) -> Iterator[tuple[str, MuseTransition]]:
+    """The file's, or what chose nothing."""
+    if records is not None:
+        yield from ((one.dataset, one) for one in load(str(records)))
+        return
     for name, records in (
         ("mini-squad", load("mini-squad")[12:]),
         ("mini-ropes", load("mini-ropes")[8:]),
@@ -43,14 +46,14 @@ def transitions() -> Iterator[tuple[str, MuseTransition]]:
         yield from ((name, one) for one in records)
 
 
-def decode(out: Path, overrides: dict[str, Any]) -> None:
+def decode(out: Path, overrides: dict[str, Any], records: Path | None) -> None:
     """Answer every question that has no line yet."""
     engine = Engine.load("smollm2-135m", hypernetwork="shipped", policy=AnswerPolicy(**overrides))
     cache = CountingCache()
     answerer = Answerer(engine.decoder, settings_of(engine.policy, {"max_new_tokens": 64}), 1)
     done = {line["record"] for line in read(out)} if out.exists() else set()
     with out.open("a", encoding="utf-8") as file:
-        for name, transition in transitions():
+        for name, transition in transitions(records):
             if transition.id in done:
                 continue
             prepared = Plume(engine, cache, answerer).prepare(transition)
@@ -118,12 +121,13 @@ def main() -> None:
     first = commands.add_parser("decode")
     first.add_argument("out", type=Path)
     first.add_argument("overrides", type=json.loads, nargs="?", default={})
+    first.add_argument("--records", type=Path)
     second = commands.add_parser("compare")
     second.add_argument("first", type=Path)
     second.add_argument("second", type=Path)
     given = parser.parse_args()
     if given.command == "decode":
-        decode(given.out, given.overrides)
+        decode(given.out, given.overrides, given.records)
     else:
         compare(given.first, given.second)
 
