@@ -37,13 +37,13 @@ def transitions(records: Path | None) -> Iterator[tuple[str, MuseTransition]]:
     if records is not None:
         yield from ((one.dataset, one) for one in load(str(records)))
         return
-    for name, records in (
+    for name, chosen in (
         ("mini-squad", load("mini-squad")[12:]),
         ("mini-ropes", load("mini-ropes")[8:]),
         ("mini-multihop", load("mini-multihop")),
         ("muse-chains", load("muse-chains", steps=(20,))[2:]),
     ):
-        yield from ((name, one) for one in records)
+        yield from ((name, one) for one in chosen)
 
 
 def decode(out: Path, overrides: dict[str, Any], records: Path | None) -> None:
