@@ -1,4 +1,4 @@
-"""A relation: a kind of fact, and the ways in which people state it and ask for it.
+"""A relation: a kind of fact, and the ways in which people state it, ask for it, and say that it changed.
 
 Knows no names and no values: the kinds it speaks of are those of `names` and `values`.
 """
@@ -14,6 +14,7 @@ class Relation:
     """One row of a table.
 
     In the phrasings `{s}` stands for the subject, `{v}` for the value, `{a}` and `{A}` for the value's article.
+    Phrasings of a change or an end may name the old value, `{o}`, behind its article, `{b}`.
     """
 
     label: str
@@ -30,10 +31,28 @@ class Relation:
     """Questions answered by the subject's name; empty where several subjects may share a value."""
     topic: str = ""
     """Relations of one topic never stand together about one subject: a question about one could mean the other."""
+    changes: tuple[str, ...] = ()
+    """Whole sentences that say that `{v}` holds in place of what was said before, some naming it, `{o}`.
 
-    def fill(self, phrasing: str, subject: str, value: str) -> str:
-        """Fill in a phrasing: a statement, a question or an inverse question."""
-        return phrasing.format(s=subject, v=value, a=_article(value), A=_article(value).capitalize())
+    Where a fact cannot change, they correct it. Chat lines may open with a small letter.
+    """
+    ends: tuple[str, ...] = ()
+    """Whole sentences that say that the fact holds no longer, with no new value; empty where that makes no sense."""
+    several: bool = False
+    """Whether a second value, plainly stated, adds to the first: of allergies, not of birthplaces."""
+    more: tuple[str, ...] = ()
+    """Whole sentences that add a second value; empty unless `several`."""
+
+    def fill(self, phrasing: str, subject: str, value: str, old: str = "") -> str:
+        """Fill in a phrasing of any field; `old` is the value that held before, if the phrasing may name it."""
+        return phrasing.format(
+            s=subject,
+            v=value,
+            a=_article(value) if value else "",
+            A=_article(value).capitalize() if value else "",
+            o=old,
+            b=_article(old) if old else "",
+        )
 
 
 def _article(value: str) -> str:

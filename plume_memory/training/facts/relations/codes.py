@@ -21,6 +21,16 @@ RELATIONS = (
             "Which badge code was issued to {s}?",
         ),
         inverse=("Who has the badge code {v}?", "Whose badge carries the code {v}?"),
+        changes=(
+            "{s} lost the old card and was handed a new one, {v}.",
+            "Security blocked {o} and gave {s} a badge with {v} on it.",
+            "{o} opens nothing for {s} any more; try {v}.",
+            "fyi {s} got a new badge today, it says {v}.",
+        ),
+        ends=(
+            "{s} has handed in the badge with the code {o}.",
+            "The badge of {s} was blocked for good.",
+        ),
     ),
     Relation(
         "locker number",
@@ -39,6 +49,16 @@ RELATIONS = (
             "Which locker was {s} given?",
         ),
         inverse=("Who uses locker {v}?", "Who does locker {v} belong to?"),
+        changes=(
+            "{s} has moved from locker {o} to locker {v}.",
+            "Since the refurbishment {s} keeps coat and shoes in {v}.",
+            "{s} gave back the key of {o} and took the one of {v}.",
+            "Agreed: {s} swaps lockers and gets {v}.",
+        ),
+        ends=(
+            "{s} has cleared out locker {o}.",
+            "{s} does not need a locker any longer.",
+        ),
     ),
     Relation(
         "phone extension",
@@ -57,6 +77,16 @@ RELATIONS = (
             "What is the phone extension of {s}?",
         ),
         inverse=("Whose phone extension is {v}?", "Who can be reached at extension {v}?"),
+        changes=(
+            "After the office move, calls for {s} go to {v}.",
+            "{s} is no longer on {o} but on {v}.",
+            "The line of {s} was switched over to {v}.",
+            "oh, and don't ring {o}, {s} picks up on {v} these days.",
+        ),
+        ends=(
+            "Extension {o} of {s} has been switched off.",
+            "{s} gave up the desk phone.",
+        ),
     ),
     Relation(
         "door code",
@@ -76,6 +106,16 @@ RELATIONS = (
             "With which code does the door of {s} open?",
         ),
         inverse=("Which room opens with the code {v}?",),
+        changes=(
+            "The lock of {s} was set from {o} to {v}.",
+            "{o} does not get you into {s} any more, {v} does.",
+            "Facilities changed the combination: from today you need {v} for {s}.",
+            "btw they reset the keypad of {s}, it's {v}.",
+        ),
+        ends=(
+            "The door of {s} no longer has a code.",
+            "The keypad of {s} was taken down, so {o} is of no use.",
+        ),
     ),
     Relation(
         "serial number",
@@ -94,6 +134,13 @@ RELATIONS = (
             "Under which serial number is the {s} known?",
         ),
         inverse=("Which product has the serial number {v}?",),
+        changes=(
+            "The {s} was sent back; the replacement is number {v}.",
+            "We read the plate wrongly: the {s} is {v}, not {o}.",
+            "In the inventory, strike out {o} and enter {v} for the {s}.",
+            "They swapped our {s} under warranty, so it is {v} we have to quote.",
+        ),
+        ends=("The {s} with the serial number {o} was scrapped.",),
     ),
     Relation(
         "licence plate",
@@ -112,6 +159,16 @@ RELATIONS = (
             "What does {s}'s licence plate read?",
         ),
         inverse=("Whose car has the licence plate {v}?", "Who drives the car with the plate {v}?"),
+        changes=(
+            "{s} re-registered the car and got {v}.",
+            "{s} sold the one with {o} and is on the road with {v}.",
+            "The old plate of {s}, {o}, was handed in; look for {v}.",
+            "oh and {s} has new plates: {v}.",
+        ),
+        ends=(
+            "{s} gave the plate {o} back.",
+            "{s} no longer has a car.",
+        ),
     ),
     Relation(
         "filing code",
@@ -130,6 +187,16 @@ RELATIONS = (
             "What code is {s} filed under in the archive?",
         ),
         inverse=("Which project is filed under {v}?", "What has the filing code {v}?"),
+        changes=(
+            "The papers of {s} were moved from {o} to {v}.",
+            "Look for {s} under {v}; {o} is empty since the archive was sorted anew.",
+            "The archive renumbered its shelves, and {s} ended up as {v}.",
+            "Minutes: {s} is to be refiled as {v}.",
+        ),
+        ends=(
+            "{s} was taken out of the archive.",
+            "Nothing of {s} is filed under {o} any longer.",
+        ),
     ),
     Relation(
         "recovery phrase",
@@ -148,5 +215,12 @@ RELATIONS = (
             "Which phrase do I need when {s} is locked?",
         ),
         inverse=("Which machine has the recovery phrase {v}?",),
+        changes=(
+            "I rotated the secret for {s}; it takes {v} from here on.",
+            "Forget {o}: whoever is locked out of {s} must type {v}.",
+            "Someone leaked the recovery phrase of {s}, so we replaced {o} with {v}.",
+            "heads-up, new phrase for {s}, it's {v}.",
+        ),
+        ends=("The recovery phrase {o} of {s} was revoked.",),
     ),
 )

@@ -20,6 +20,12 @@ RELATIONS = (
             "Which person started {s}?",
         ),
         inverse=("Which company did {v} found?", "What company was founded by {v}?"),
+        changes=(
+            "{s} goes back to {v}, not to {o} as we wrote.",
+            "The register shows that it was {v}, not {o}, who set up {s}.",
+            "We credited the wrong person: {v} founded {s}.",
+            "sorry, mixed that up, {s} was {v}'s idea and not {o}'s.",
+        ),
     ),
     Relation(
         "headquarters",
@@ -38,6 +44,16 @@ RELATIONS = (
             "Where is {s} based?",
         ),
         inverse=("Which company has its headquarters in {v}?",),
+        changes=(
+            "{s} has moved its head office from {o} to {v}.",
+            "Goodbye {o}: the board of {s} sits in {v} from this quarter on.",
+            "{s} relocated to {v} over the summer.",
+            "oh and {s} packed up, the whole management is in {v} these days.",
+        ),
+        ends=(
+            "{s} has closed its headquarters in {o}.",
+            "{s} gave up its head office; everyone works from home.",
+        ),
     ),
     Relation(
         "number of employees",
@@ -56,6 +72,13 @@ RELATIONS = (
             "How many people does {s} employ?",
         ),
         inverse=("Which company has {v} employees?",),
+        changes=(
+            "After the last round of hiring and firing, {s} is at {v} staff.",
+            "The workforce of {s} went from {o} to {v}.",
+            "{o} was last year; {s} employs {v} people today.",
+            "Minutes: headcount of {s} stands at {v} after the restructuring.",
+        ),
+        ends=("{s} has let all its employees go.",),
     ),
     Relation(
         "main product line",
@@ -74,6 +97,16 @@ RELATIONS = (
             "For which goods do customers know {s}?",
         ),
         inverse=("Which company makes {v}?",),
+        changes=(
+            "{s} has dropped {o} and turned to {v}.",
+            "{s} got out of {o}; the machines make {v} these days.",
+            "Most of what leaves the works of {s} since the takeover is {v}.",
+            "fyi no more {o} from {s}, they are all about {v}.",
+        ),
+        ends=(
+            "{s} has stopped making {o}.",
+            "The line of {o} at {s} was discontinued.",
+        ),
     ),
     Relation(
         "yearly revenue",
@@ -92,6 +125,16 @@ RELATIONS = (
             "What revenue did last year bring {s}?",
         ),
         inverse=("Which company has a yearly revenue of {v}?",),
+        changes=(
+            "The new annual report puts {s} at {v} instead of {o}.",
+            "{s} went from {o} to {v} in twelve months.",
+            "The auditors restated the figures of {s}: turnover was {v}.",
+            "Correction for the minutes: {s} took in {v}, not {o}.",
+        ),
+        ends=(
+            "{s} no longer has any revenue.",
+            "{s} does not publish its revenue any more.",
+        ),
     ),
     Relation(
         "head",
@@ -110,6 +153,16 @@ RELATIONS = (
             "Who stands at the top of {s}?",
         ),
         inverse=("Which company does {v} run?", "Of which company is {v} the head?"),
+        changes=(
+            "{v} has taken over at {s} from {o}.",
+            "{o} stepped down, and the board of {s} appointed {v}.",
+            "The new chief executive of {s} is called {v}.",
+            "so {o} is out at {s} and {v} is in.",
+        ),
+        ends=(
+            "{o} no longer runs {s}.",
+            "The head of {s} has resigned; the post is vacant.",
+        ),
     ),
     Relation(
         "hotline",
@@ -128,6 +181,16 @@ RELATIONS = (
             "What is the hotline number of {s}?",
         ),
         inverse=("Which company is reached by calling {v}?",),
+        changes=(
+            "{s} has a new number for customers, {v}.",
+            "Nobody picks up at {o} any more; for {s} dial {v}.",
+            "The support line of {s} moved from {o} to {v}.",
+            "btw if you need {s}, it's {v}, the other number is dead.",
+        ),
+        ends=(
+            "{s} has shut down its hotline.",
+            "The number {o} of {s} is out of service.",
+        ),
     ),
     Relation(
         "brand colour",
@@ -144,6 +207,16 @@ RELATIONS = (
             "In which colour does {s} paint its vans?",
             "Which colour is the logo of {s} printed in?",
             "What colour stands for the brand of {s}?",
+        ),
+        changes=(
+            "{s} has been rebranded from {o} to {v}.",
+            "The vans of {s} were repainted; they come in {v}.",
+            "{s} got tired of {o} and went for {v}.",
+            "Decided: the new look of {s} is {v}.",
+        ),
+        ends=(
+            "{s} gave up its brand colour, {o}.",
+            "{s} no longer uses {o} in anything it prints.",
         ),
     ),
     Relation(
@@ -163,5 +236,15 @@ RELATIONS = (
             "At what address do visitors find {s}?",
         ),
         inverse=("Which company is found at {v}?",),
+        changes=(
+            "{s} has moved from {o} to {v}.",
+            "Post for {s} is to be sent to {v} from Monday on.",
+            "{s} left the building at {o}; the new office is at {v}.",
+            "oh, {s} isn't at {o} any more, go to {v}.",
+        ),
+        ends=(
+            "{s} has moved out of {o}.",
+            "The office of {s} at {o} is closed.",
+        ),
     ),
 )

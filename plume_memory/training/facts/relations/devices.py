@@ -20,6 +20,16 @@ RELATIONS = (
             "Which address does the host {s} have?",
         ),
         inverse=("Which host has the address {v}?", "Which machine answers at {v}?"),
+        changes=(
+            "We renumbered the network, and the machine {s} ended up on {v}.",
+            "The record of {s} was changed from {o} to {v}.",
+            "Pings to {o} fail because {s} has moved to {v}.",
+            "heads-up, {s} got a new IP, it's {v}.",
+        ),
+        ends=(
+            "The address {o} no longer belongs to {s}.",
+            "The host {s} was taken off the network.",
+        ),
     ),
     Relation(
         "firmware version",
@@ -38,6 +48,13 @@ RELATIONS = (
             "What firmware is on {s}?",
         ),
         inverse=("Which machine runs firmware {v}?",),
+        changes=(
+            "We upgraded {s} from {o} to {v}.",
+            "The vendor's patch took {s} to {v}.",
+            "After the rollback, {s} is on {v} instead of {o}.",
+            "fyi flashed {s} last night, it reports {v}.",
+        ),
+        ends=("The firmware {o} was wiped from {s}.",),
     ),
     Relation(
         "port",
@@ -56,6 +73,16 @@ RELATIONS = (
             "To which port is the service on {s} bound?",
         ),
         inverse=("On which machine is port {v} open?",),
+        changes=(
+            "The service on {s} was moved from port {o} to {v}.",
+            "Connections to {s} on {o} are refused; use {v}.",
+            "I edited the config of {s}, so point your client to {v}.",
+            "Done: {o} is closed on {s}, {v} is what it listens on.",
+        ),
+        ends=(
+            "Port {o} on {s} has been closed.",
+            "Nothing listens on {s} any more.",
+        ),
     ),
     Relation(
         "disk space",
@@ -73,6 +100,13 @@ RELATIONS = (
             "How many gigabytes are free on {s}?",
             "What is the disk space left on {s}?",
         ),
+        changes=(
+            "After the clean-up, {v} are available on {s}.",
+            "The logs keep changing things: {s} had {o} free yesterday and has {v} today.",
+            "Where the monitor showed {o} for {s}, it shows {v}.",
+            "hm, just ran df on {s}, we are at {v}.",
+        ),
+        ends=("The disk of {s} is full.",),
     ),
     Relation(
         "rack location",
@@ -89,6 +123,16 @@ RELATIONS = (
             "Where is {s} racked?",
             "What is the rack location of {s}?",
             "To which room do I go to find {s}?",
+        ),
+        changes=(
+            "We carried {s} over from {o} to {v}.",
+            "The hardware of {s} was relocated to {v}.",
+            "You will not find {s} in {o} any longer, it went to {v}.",
+            "oh and {s} got a new home in {v}.",
+        ),
+        ends=(
+            "The machine {s} was taken out of room {o}.",
+            "The machine {s} has been unracked and sent for recycling.",
         ),
     ),
     Relation(
@@ -108,6 +152,16 @@ RELATIONS = (
             "Whom should I ask about {s}?",
         ),
         inverse=("Which machine does {v} look after?",),
+        changes=(
+            "{v} has taken {s} over from {o}.",
+            "{o} handed the root password of {s} to {v}.",
+            "From this week on, problems with {s} are for {v} to solve.",
+            "Agreed: {s} goes from {o} to {v}.",
+        ),
+        ends=(
+            "{o} no longer looks after {s}.",
+            "The machine {s} has no administrator any more.",
+        ),
     ),
     Relation(
         "backup time",
@@ -124,6 +178,16 @@ RELATIONS = (
             "What is the backup time of {s}?",
             "At what time does the backup of {s} start?",
             "When does the backup of {s} start?",
+        ),
+        changes=(
+            "The nightly dump of {s} was rescheduled from {o} to {v}.",
+            "It clashed with other jobs, so the snapshot of {s} runs at {v}.",
+            "I edited the cron entry of {s}: {v} instead of {o}.",
+            "btw {s} gets saved at {v} from tonight on.",
+        ),
+        ends=(
+            "The machine {s} is no longer backed up.",
+            "The {o} backup of {s} has been switched off.",
         ),
     ),
 )

@@ -20,6 +20,16 @@ RELATIONS = (
             "Where do visitors of the {s} gather?",
         ),
         inverse=("Which event takes place in {v}?",),
+        changes=(
+            "The {s} has been moved from {o} to {v}.",
+            "Because of the flood, the {s} will be held in {v}.",
+            "{o} turned out to be too small, so the {s} went to {v}.",
+            "Agreed: the {s} goes to {v}, {o} is cancelled.",
+        ),
+        ends=(
+            "The {s} will not be held in {o} after all.",
+            "The {s} has lost its venue.",
+        ),
     ),
     Relation(
         "opening day",
@@ -38,6 +48,16 @@ RELATIONS = (
             "On what date does the {s} open?",
         ),
         inverse=("Which event opens on {v}?",),
+        changes=(
+            "The {s} was postponed to {v}.",
+            "The {s} will not start on {o} but on {v}.",
+            "The organisers rescheduled the {s}: first day {v}.",
+            "oh, and they pushed the {s} from {o} to {v}.",
+        ),
+        ends=(
+            "The {s} has been called off.",
+            "The {s} will not open on {o}, and no new date is set.",
+        ),
     ),
     Relation(
         "ticket price",
@@ -56,6 +76,16 @@ RELATIONS = (
             "How much do visitors pay to get into the {s}?",
         ),
         inverse=("For which event does a ticket cost {v}?",),
+        changes=(
+            "Admission to the {s} went from {o} to {v}.",
+            "The organisers of the {s} have changed what they charge at the door to {v}.",
+            "It is no longer {o} but {v} for a ticket to the {s}.",
+            "hm, the {s} is {v} this year, not {o}.",
+        ),
+        ends=(
+            "Tickets for the {s} are no longer sold.",
+            "You can get into the {s} for free from this year on.",
+        ),
     ),
     Relation(
         "number of visitors",
@@ -74,6 +104,12 @@ RELATIONS = (
             "How many visitors did organisers of the {s} count?",
         ),
         inverse=("Which event drew {v} visitors?",),
+        changes=(
+            "After a recount, attendance at the {s} was put at {v}.",
+            "The {s} had {v} guests, not {o} as first reported.",
+            "The final figure for the {s} came in: {v} people in place of {o}.",
+            "Minutes: strike {o}, the turnstiles of the {s} say {v}.",
+        ),
     ),
     Relation(
         "sponsor",
@@ -92,6 +128,16 @@ RELATIONS = (
             "Who pays for the {s} as its sponsor?",
         ),
         inverse=("Which event does {v} sponsor?",),
+        changes=(
+            "{v} has taken over from {o} as the backer of the {s}.",
+            "{o} pulled out of the {s}, and {v} stepped in.",
+            "The money for the {s} will come from {v} in future.",
+            "so the {s} lost {o} but they got {v} on board instead.",
+        ),
+        ends=(
+            "{o} no longer sponsors the {s}.",
+            "The {s} has lost its sponsor.",
+        ),
     ),
     Relation(
         "winner",
@@ -110,6 +156,13 @@ RELATIONS = (
             "Whom did the jury of the {s} give first prize?",
         ),
         inverse=("At which event did {v} win first prize?",),
+        changes=(
+            "{o} was disqualified, so the {s} went to {v}.",
+            "The result of the {s} was corrected in favour of {v}.",
+            "We printed the wrong name: {v} came first at the {s}, not {o}.",
+            "wait, it was {v} who took the {s}, they miscounted.",
+        ),
+        ends=("{o} was stripped of first prize at the {s}.",),
     ),
     Relation(
         "opening speaker",
@@ -128,6 +181,16 @@ RELATIONS = (
             "Whom did the {s} invite for its opening speech?",
         ),
         inverse=("At which event does {v} give the opening speech?",),
+        changes=(
+            "{v} steps in for {o} at the start of the {s}.",
+            "{o} fell ill, so {v} will welcome the guests of the {s}.",
+            "The programme of the {s} was changed: {v} is first at the lectern.",
+            "Agreed: we ask {v} instead of {o} to kick off the {s}.",
+        ),
+        ends=(
+            "{o} will not speak at the {s}.",
+            "The {s} does without an opening speech.",
+        ),
     ),
     Relation(
         "duration",
@@ -144,6 +207,12 @@ RELATIONS = (
             "What is the duration of the {s}?",
             "How long does the {s} go on?",
             "How long does the {s} take from beginning to end?",
+        ),
+        changes=(
+            "The {s} was changed from {o} to {v}.",
+            "They rewrote the programme, and the {s} needs {v} from the first day to the last.",
+            "Instead of {o}, the {s} will run for {v}.",
+            "oh and plan {v} for the {s}, not {o}.",
         ),
     ),
     Relation(
@@ -163,5 +232,15 @@ RELATIONS = (
             "What does the kitchen of the {s} cook as the main dish?",
         ),
         inverse=("At which event do they serve {v}?",),
+        changes=(
+            "The caterers of the {s} have swapped {o} for {v}.",
+            "No {o} at the {s} after all, there will be {v}.",
+            "The menu of the {s} was rewritten around {v}.",
+            "Decided: the {s} gets {v}, since {o} was too expensive.",
+        ),
+        ends=(
+            "They have taken {o} off the menu of the {s}.",
+            "There will be no warm food at the {s}.",
+        ),
     ),
 )
