@@ -13,6 +13,16 @@ RELATIONS = (
         statements=("I live in {v}.", "My home is in {v}.", "We live in {v}.", "{v} is where I live."),
         questions=("Where do I live?", "Which city do I live in?", "Where is my home?", "In which city do I live?"),
         topic="home",
+        changes=(
+            "I have moved from {o} to {v}.",
+            "We packed everything up and settled in {v}.",
+            "I left {o} behind, you'll find me in {v} these days.",
+            "oh, and {v} is home now.",
+        ),
+        ends=(
+            "I no longer live in {o}.",
+            "I have moved away from {o}.",
+        ),
     ),
     Relation(
         "birthplace",
@@ -30,6 +40,12 @@ RELATIONS = (
             "In which city was I born?",
             "Which city was I born in?",
         ),
+        changes=(
+            "I always thought it was {o}, but my birth certificate says {v}.",
+            "I was born in {v} after all, not in {o}.",
+            "You noted my birthplace wrongly, make that {v}.",
+            "no no, {v}, not {o}, that's where my mother had me.",
+        ),
     ),
     Relation(
         "name",
@@ -38,6 +54,16 @@ RELATIONS = (
         statements=("My name is {v}.", "I am {v}.", "I'm called {v}.", "{v} is my name."),
         questions=("What is my name?", "Who am I?", "What am I called?", "Do you know my name?"),
         topic="name",
+        changes=(
+            "I have taken my wife's surname, so sign me up as {v}.",
+            "I had my papers changed from {o} to {v}.",
+            "Since the wedding I go by {v}.",
+            "it's not {o} any more, I'm {v} now.",
+        ),
+        ends=(
+            "I no longer go by {o}.",
+            "I have given up the name {o}.",
+        ),
     ),
     Relation(
         "preferred name",
@@ -56,6 +82,16 @@ RELATIONS = (
             "Which name do I like to go by?",
         ),
         topic="name",
+        changes=(
+            "Please stop saying {o}; {v} suits me better.",
+            "I have gone off {o}, so address me as {v} from here on.",
+            "From today on, make it {v} when you talk to me.",
+            "just {v} please, not {o}.",
+        ),
+        ends=(
+            "Please do not call me {o} any longer.",
+            "I have grown out of {o}.",
+        ),
     ),
     Relation(
         "occupation",
@@ -63,6 +99,16 @@ RELATIONS = (
         "job",
         statements=("I work as {a} {v}.", "I am {a} {v}.", "By trade I am {a} {v}.", "My job is that of {a} {v}."),
         questions=("What is my job?", "What do I work as?", "What do I do for a living?", "What am I by trade?"),
+        changes=(
+            "I have retrained as {a} {v}.",
+            "I gave up being {b} {o} and became {a} {v}.",
+            "My days as {b} {o} are over; I earn my money as {a} {v}.",
+            "new job, I'm {a} {v} now.",
+        ),
+        ends=(
+            "I no longer work as {b} {o}.",
+            "I have retired.",
+        ),
     ),
     Relation(
         "employer",
@@ -71,6 +117,16 @@ RELATIONS = (
         statements=("I work for {v}.", "I am employed by {v}.", "My employer is {v}.", "{v} employs me."),
         questions=("Who do I work for?", "By whom am I employed?", "Who is my employer?", "Which company employs me?"),
         topic="work",
+        changes=(
+            "I have left {o} and signed with {v}.",
+            "After the lay-offs at {o} I found something at {v}.",
+            "I start my days at {v} since the spring.",
+            "btw I switched jobs, {v} pays my salary these days.",
+        ),
+        ends=(
+            "I have quit my job at {o}.",
+            "I do not work for {o} any more.",
+        ),
     ),
     Relation(
         "spoken language",
@@ -83,6 +139,21 @@ RELATIONS = (
             "What do I speak?",
             "Which languages can I speak?",
         ),
+        changes=(
+            "I have forgotten all my {o}; what I get by in is {v}.",
+            "You put down {o} for me, but it should say {v}.",
+            "My {o} is gone, I only talk in {v}.",
+            "scratch {o}, I know {v}, that's all.",
+        ),
+        ends=(
+            "I have forgotten how to speak {o}.",
+            "I do not speak {o} any more.",
+        ),
+        several=True,
+        more=(
+            "I also speak {v}.",
+            "Besides that, I have learned {v}.",
+        ),
     ),
     Relation(
         "dislike",
@@ -90,6 +161,21 @@ RELATIONS = (
         "ingredient",
         statements=("I hate {v}.", "I cannot stand {v}.", "I dislike {v}.", "What I hate is {v}."),
         questions=("What do I hate?", "What can I not stand?", "What do I dislike?", "Which food do I hate?"),
+        changes=(
+            "I have made my peace with {o}; it is {v} that puts me off.",
+            "I got it the wrong way round: {o} is fine, {v} is what I leave on the plate.",
+            "These days I eat {o} without a fuss, but keep {v} away from me.",
+            "funny, I don't mind {o} any more, it's {v} that makes me gag.",
+        ),
+        ends=(
+            "I no longer mind {o}.",
+            "I have learned to like {o}.",
+        ),
+        several=True,
+        more=(
+            "I cannot stand {v} either.",
+            "Another thing I hate is {v}.",
+        ),
     ),
     Relation(
         "favourite food",
@@ -108,6 +194,16 @@ RELATIONS = (
             "Which food do I like best?",
         ),
         topic="favourite food",
+        changes=(
+            "I have gone off {o}; nothing beats {v}.",
+            "My taste has changed from {o} to {v}.",
+            "If I could eat one thing for the rest of my life, it would be {v} and no longer {o}.",
+            "new obsession: {v}, I could have it every day.",
+        ),
+        ends=(
+            "I have gone off {o}.",
+            "I am fed up with {o}.",
+        ),
     ),
     Relation(
         "way with tea",
@@ -115,6 +211,16 @@ RELATIONS = (
         "manner",
         statements=("I take my tea {v}.", "I drink my tea {v}.", "I like my tea {v}.", "I have my tea {v}."),
         questions=("How do I take my tea?", "How do I drink my tea?", "How do I like my tea?", "How do I have my tea?"),
+        changes=(
+            "I used to have it {o}, but please make my tea {v}.",
+            "Not {o} any more: the doctor wants me to have my tea {v}.",
+            "I have switched my tea from {o} to {v}.",
+            "oh and {v} with my tea from now on, if that's all right.",
+        ),
+        ends=(
+            "I no longer drink tea.",
+            "I have given up tea for good.",
+        ),
     ),
     Relation(
         "car",
@@ -127,6 +233,16 @@ RELATIONS = (
             "As a car I have {a} {v}.",
         ),
         questions=("What car do I drive?", "What is my car?", "Which car do I drive?", "What do I drive?"),
+        changes=(
+            "I sold the {o} and bought {a} {v}.",
+            "I traded my {o} in for {a} {v}.",
+            "There is {a} {v} in my garage where the {o} used to stand.",
+            "got myself {a} {v}, the {o} is gone.",
+        ),
+        ends=(
+            "I have sold the {o}.",
+            "I do not have a car any longer.",
+        ),
     ),
     Relation(
         "birthday",
@@ -139,6 +255,12 @@ RELATIONS = (
             "I have my birthday on {v}.",
         ),
         questions=("When is my birthday?", "On which day was I born?", "What day is my birthday?", "When was I born?"),
+        changes=(
+            "You have the wrong date for me: congratulate me on {v}.",
+            "My birthday is on {v}, not on {o}.",
+            "I turn a year older on {v}; somebody wrote down {o} by mistake.",
+            "nope, not {o}, cake is due on {v}.",
+        ),
     ),
     Relation(
         "brother",
@@ -155,6 +277,18 @@ RELATIONS = (
             "Who is my brother?",
             "What is my brother called?",
             "What is the name of my brother?",
+        ),
+        changes=(
+            "You misheard me: I have a brother {v}, not {o}.",
+            "My brother changed his name from {o} to {v}.",
+            "The boy I grew up with is {v}; {o} is a cousin of mine.",
+            "typo, sorry, {v} is what my brother's called, not {o}.",
+        ),
+        ends=("My brother {o} has died.",),
+        several=True,
+        more=(
+            "I have another brother, {v}.",
+            "My other brother is called {v}.",
         ),
     ),
     Relation(
@@ -173,6 +307,18 @@ RELATIONS = (
             "What is my sister called?",
             "What is the name of my sister?",
         ),
+        changes=(
+            "You misheard me: I have a sister {v}, not {o}.",
+            "My sister changed her name from {o} to {v}.",
+            "The girl I shared a room with is {v}; {o} is only a cousin.",
+            "sorry, autocorrect, my sister is {v} and not {o}.",
+        ),
+        ends=("My sister {o} has died.",),
+        several=True,
+        more=(
+            "I have another sister, {v}.",
+            "My other sister is called {v}.",
+        ),
     ),
     Relation(
         "pet",
@@ -181,6 +327,21 @@ RELATIONS = (
         statements=("I have {a} {v} as a pet.", "I keep {a} {v}.", "My pet is {a} {v}.", "The pet I have is {a} {v}."),
         questions=("What pet do I have?", "What animal do I keep?", "What is my pet?", "Which pet do I keep?"),
         topic="pet",
+        changes=(
+            "We gave the {o} away and took in {a} {v}.",
+            "After the {o} died I got {a} {v}.",
+            "In place of the {o}, {a} {v} sleeps on my sofa.",
+            "no {o} any more, I look after {a} {v} instead.",
+        ),
+        ends=(
+            "My {o} has died.",
+            "I had to give the {o} away.",
+        ),
+        several=True,
+        more=(
+            "I also have {a} {v}.",
+            "We have taken in {a} {v} as well.",
+        ),
     ),
     Relation(
         "hobby",
@@ -197,6 +358,21 @@ RELATIONS = (
             "What do I do as a hobby?",
             "Which hobby do I have?",
             "What hobby have I taken up?",
+        ),
+        changes=(
+            "I have given up {o} for {v}.",
+            "I used to be into {o}, but these days it is all {v}.",
+            "The gear for {o} is sold, and my evenings belong to {v}.",
+            "bored of {o}, I do {v} now.",
+        ),
+        ends=(
+            "I have given up {o}.",
+            "I do not have time for {o} any longer.",
+        ),
+        several=True,
+        more=(
+            "I have also taken up {v}.",
+            "Another hobby of mine is {v}.",
         ),
     ),
     Relation(
@@ -215,6 +391,12 @@ RELATIONS = (
             "What size do I take in shoes?",
             "Which shoe size do I wear?",
         ),
+        changes=(
+            "The {o} pinches, so get me a {v} from now on.",
+            "My feet have changed; I need {v} these days.",
+            "I had them measured again, and I take {v}, not {o}.",
+            "oh, and if you buy me boots, {v} fits, {o} doesn't.",
+        ),
     ),
     Relation(
         "number of children",
@@ -231,6 +413,12 @@ RELATIONS = (
             "How many children do I have?",
             "What is the number of my children?",
             "How many children have I got?",
+        ),
+        changes=(
+            "Our family has changed since: there are {v} kids in the house.",
+            "We no longer have {o} children but {v}.",
+            "You wrote that I have {o} little ones, in truth there are {v}.",
+            "big news, that makes {v} kids for us, not {o}.",
         ),
     ),
     Relation(
@@ -249,6 +437,16 @@ RELATIONS = (
             "When do we meet for the standup?",
             "When does our standup start?",
         ),
+        changes=(
+            "The team moved our daily from {o} to {v}.",
+            "From Monday on we gather for the standup at {v}.",
+            "We are done with {o}: the morning round begins at {v}.",
+            "Agreed: standup shifts to {v}.",
+        ),
+        ends=(
+            "Our standup has been dropped.",
+            "We no longer meet for the standup at {o}.",
+        ),
     ),
     Relation(
         "flight's departure",
@@ -260,6 +458,16 @@ RELATIONS = (
             "When do I fly?",
             "When is my flight?",
             "When does my plane take off?",
+        ),
+        changes=(
+            "The airline has rebooked me; I take off at {v}.",
+            "My plane was to leave at {o}, but it has been delayed to {v}.",
+            "The board shows {v} for me in place of {o}.",
+            "ugh, they changed my flight again, {v}.",
+        ),
+        ends=(
+            "My flight has been cancelled.",
+            "I am not going to fly at {o}.",
         ),
     ),
     Relation(
@@ -277,6 +485,16 @@ RELATIONS = (
             "On which day is my dentist's appointment?",
             "When am I at the dentist's?",
             "When does the dentist expect me?",
+        ),
+        changes=(
+            "The surgery called, and I go there on {v} instead.",
+            "I have moved the dentist from {o} to {v}.",
+            "I could not make it on {o}, so I got a slot on {v} for my teeth.",
+            "ok dentist is {v} now.",
+        ),
+        ends=(
+            "I have cancelled the dentist.",
+            "My dentist's appointment on {o} was called off.",
         ),
     ),
 )

@@ -20,6 +20,12 @@ RELATIONS = (
             "What is {s}'s birthplace?",
         ),
         inverse=("Who was born in {v}?",),
+        changes=(
+            "{s} was born in {v} after all, not in {o}.",
+            "The parish register puts the birth of {s} in {v}.",
+            "We had {o} for {s}, but the cradle stood in {v}.",
+            "correction on {s}: native of {v}, forget {o}.",
+        ),
     ),
     Relation(
         "home town",
@@ -39,6 +45,16 @@ RELATIONS = (
             "Which town is home to {s}?",
         ),
         inverse=("Who lives in {v}?",),
+        changes=(
+            "{s} has moved from {o} to {v}.",
+            "{o} became too expensive for {s}, who has settled in {v}.",
+            "{s} sold the flat and bought a house in {v}.",
+            "oh and {s} isn't in {o} any more, look in {v}.",
+        ),
+        ends=(
+            "{s} has left {o}.",
+            "{s} no longer lives in {o}.",
+        ),
     ),
     Relation(
         "occupation",
@@ -57,6 +73,16 @@ RELATIONS = (
             "What is the occupation of {s}?",
         ),
         inverse=("Who works as {a} {v}?",),
+        changes=(
+            "{s} has retrained and become {a} {v}.",
+            "{s} gave up life as {b} {o} to be {a} {v}.",
+            "After years as {b} {o}, {s} has started over as {a} {v}.",
+            "guess what, {s} is {a} {v} these days.",
+        ),
+        ends=(
+            "{s} has retired.",
+            "{s} no longer works as {b} {o}.",
+        ),
     ),
     Relation(
         "employer",
@@ -76,6 +102,16 @@ RELATIONS = (
             "Who is {s}'s employer?",
         ),
         inverse=("Who works for {v}?", "Whom does {v} employ?"),
+        changes=(
+            "{s} has left {o} for {v}.",
+            "{v} has hired {s} away from {o}.",
+            "{s} handed in notice and started at {v}.",
+            "btw {s} changed jobs, it's {v} now.",
+        ),
+        ends=(
+            "{s} has quit {o}.",
+            "{o} has let {s} go.",
+        ),
     ),
     Relation(
         "birthday",
@@ -94,6 +130,12 @@ RELATIONS = (
             "What date is {s}'s birthday?",
         ),
         inverse=("Whose birthday is on {v}?",),
+        changes=(
+            "The passport of {s} says {v}, so {o} in our list is wrong.",
+            "{s} was born on {v}, not on {o}.",
+            "We congratulated {s} too early: the party is on {v}.",
+            "wait, {s} has cake on {v}, not on {o}.",
+        ),
     ),
     Relation(
         "mother tongue",
@@ -112,6 +154,12 @@ RELATIONS = (
             "Which language did {s} speak as a child?",
         ),
         inverse=("Who grew up speaking {v}?", "Whose mother tongue is {v}?"),
+        changes=(
+            "We were mistaken about {s}: the first language was {v}, not {o}.",
+            "{s} learned {o} only at school; at home the family talked in {v}.",
+            "{s} is a native speaker of {v}, whatever the form says.",
+            "note on {s}: cross out {o}, write {v}.",
+        ),
     ),
     Relation(
         "body height",
@@ -130,6 +178,12 @@ RELATIONS = (
             "What is the body height of {s}?",
         ),
         inverse=("Who is {v} tall?",),
+        changes=(
+            "{s} was measured again and came to {v}.",
+            "{s} is {v} tall these days, no longer {o}.",
+            "The nurse has corrected the file of {s} from {o} to {v}.",
+            "oh, {s} must be {v} by now.",
+        ),
     ),
     Relation(
         "field of study",
@@ -148,6 +202,21 @@ RELATIONS = (
             "What did {s} choose at university?",
         ),
         inverse=("Who studied {v}?", "Who holds a degree in {v}?"),
+        changes=(
+            "{s} dropped out of {o} and graduated in {v}.",
+            "{s} switched from {o} to {v}.",
+            "We confused {s} with someone else: the diploma is in {v}, not in {o}.",
+            "hm no, {s} did {v} at university, not {o}.",
+        ),
+        ends=(
+            "{s} has dropped out of {o}.",
+            "{s} broke off the course in {o}.",
+        ),
+        several=True,
+        more=(
+            "{s} also holds a degree in {v}.",
+            "After that, {s} took a second degree, in {v}.",
+        ),
     ),
     Relation(
         "pet",
@@ -166,6 +235,21 @@ RELATIONS = (
             "What is {s}'s pet?",
         ),
         inverse=("Who keeps {a} {v} as a pet?", "Who owns {a} {v}?"),
+        changes=(
+            "{s} gave the {o} away and took in {a} {v}.",
+            "After the {o} died, {s} brought home {a} {v}.",
+            "At the place of {s}, {a} {v} has taken the basket of the {o}.",
+            "so {s} has no {o} any more, it's {a} {v} now.",
+        ),
+        ends=(
+            "The {o} of {s} has died.",
+            "{s} had to give the {o} away.",
+        ),
+        several=True,
+        more=(
+            "{s} also has {a} {v}.",
+            "{s} has got {a} {v} as well.",
+        ),
     ),
     Relation(
         "pet's name",
@@ -184,5 +268,15 @@ RELATIONS = (
             "What name did {s} give the pet?",
         ),
         inverse=("Whose pet is called {v}?",),
+        changes=(
+            "{s} has renamed the pet from {o} to {v}.",
+            "{o} has died, and {s} calls the new pet {v}.",
+            "The animal at {s}'s house does not come to {o} but to {v}.",
+            "oh and it's {v}, not {o}, {s} told me how the pet is called.",
+        ),
+        ends=(
+            "{o}, the pet of {s}, has died.",
+            "{s} no longer has a pet.",
+        ),
     ),
 )

@@ -20,6 +20,12 @@ RELATIONS = (
             "How many inhabitants does {s} have?",
         ),
         inverse=("Which town has a population of {v}?",),
+        changes=(
+            "The new census counts {v} inhabitants in {s}.",
+            "The number of people in {s} went from {o} to {v}.",
+            "{o} is out of date: {s} is home to {v} today.",
+            "fyi the sign at the entrance to {s} says {v} now.",
+        ),
     ),
     Relation(
         "mayor",
@@ -39,6 +45,16 @@ RELATIONS = (
             "What is the name of the mayor of {s}?",
         ),
         inverse=("Of which town is {v} the mayor?", "Which town elected {v} as mayor?"),
+        changes=(
+            "{o} lost the election, and {s} is governed by {v}.",
+            "The voters of {s} replaced {o} with {v}.",
+            "{v} was sworn in at the town hall of {s}.",
+            "so {o} is gone, {v} runs {s} now.",
+        ),
+        ends=(
+            "{o} has resigned as mayor of {s}.",
+            "{s} is without a mayor at present.",
+        ),
     ),
     Relation(
         "elevation",
@@ -57,6 +73,12 @@ RELATIONS = (
             "How many metres above the sea is {s}?",
         ),
         inverse=("Which town lies at an elevation of {v}?",),
+        changes=(
+            "A new survey puts {s} at {v}.",
+            "{s} lies {v} above the sea, not {o} as the old map has it.",
+            "The height given for {s} was corrected from {o} to {v}.",
+            "hm, my altimeter says {v} in {s}, so much for {o}.",
+        ),
     ),
     Relation(
         "distance to the coast",
@@ -75,6 +97,12 @@ RELATIONS = (
             "What distance separates {s} from the coast?",
         ),
         inverse=("Which town lies {v} from the coast?",),
+        changes=(
+            "The new road changed the way from {s} to the sea from {o} to {v}.",
+            "We measured again: {v} lie between {s} and the beach.",
+            "It is not {o} but {v} from {s} to the shore.",
+            "correction: {v} to the water from {s}.",
+        ),
     ),
     Relation(
         "founding year",
@@ -93,6 +121,12 @@ RELATIONS = (
             "In what year did settlers found {s}?",
         ),
         inverse=("Which town was founded in {v}?",),
+        changes=(
+            "A charter that was found last year proves that {s} goes back to {v}.",
+            "{s} was founded in {v}, not in {o}.",
+            "Historians have redated the beginnings of {s} from {o} to {v}.",
+            "oh, the plaque in {s} was wrong, it should read {v}.",
+        ),
     ),
     Relation(
         "market day",
@@ -109,6 +143,16 @@ RELATIONS = (
             "When does the market of {s} take place?",
             "On which day of the week is the market in {s}?",
             "What is the market day of {s}?",
+        ),
+        changes=(
+            "The market in {s} was moved from {o} to {v}.",
+            "The council of {s} decided that stalls go up on {v} in future.",
+            "Nobody sells anything in {s} on {o} any more; come on {v}.",
+            "btw if you want fresh eggs in {s}, go on {v}, not {o}.",
+        ),
+        ends=(
+            "The market in {s} has been abolished.",
+            "There is no market in {s} on {o} any longer.",
         ),
     ),
     Relation(
@@ -128,6 +172,16 @@ RELATIONS = (
             "For which export is {s} known?",
         ),
         inverse=("Which town is known for exporting {v}?",),
+        changes=(
+            "The workshops of {s} have gone over from {o} to {v}.",
+            "Since nobody buys {o} any longer, {s} lives off {v}.",
+            "In the trade figures of {s}, {v} took first place.",
+            "so {s} is all about {v} now.",
+        ),
+        ends=(
+            "{s} no longer exports {o}.",
+            "The trade of {s} in {o} has come to an end.",
+        ),
     ),
     Relation(
         "twin town",
@@ -144,6 +198,21 @@ RELATIONS = (
             "What is the twin town of {s}?",
             "Which town did {s} choose as its twin town?",
             "What town was declared the twin of {s}?",
+        ),
+        changes=(
+            "{s} ended its partnership with {o} and signed one with {v}.",
+            "The council of {s} swapped {o} for {v}.",
+            "The sign at the entrance to {s} was wrong: its partner is {v}, not {o}.",
+            "Resolved: {s} parts with {o} and pairs up with {v}.",
+        ),
+        ends=(
+            "{s} is no longer twinned with {o}.",
+            "{o} has ended its partnership with {s}.",
+        ),
+        several=True,
+        more=(
+            "{s} is also twinned with {v}.",
+            "{v} has become another twin town of {s}.",
         ),
     ),
     Relation(
@@ -162,5 +231,12 @@ RELATIONS = (
             "Of what material is the town hall in {s}?",
             "What did builders use for the town hall of {s}?",
         ),
+        changes=(
+            "After the fire, the town hall of {s} was rebuilt in {v}.",
+            "They tore down the {o} in {s}; the council meets behind walls of {v}.",
+            "The walls of the town hall of {s} are {v}, not {o} as I said.",
+            "oh, and in {s} they replaced all the {o} with {v}.",
+        ),
+        ends=("The town hall of {s} has been pulled down.",),
     ),
 )

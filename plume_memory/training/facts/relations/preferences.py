@@ -20,6 +20,16 @@ RELATIONS = (
             "Of all colours, which does {s} prefer?",
         ),
         inverse=("Whose favourite colour is {v}?",),
+        changes=(
+            "{s} has gone off {o} and is all for {v}.",
+            "{s} had the room repainted from {o} to {v}, to match the new taste.",
+            "You can no longer please {s} with {o}; choose {v}.",
+            "oh and {s} is into {v} these days.",
+        ),
+        ends=(
+            "{s} does not like {o} any more.",
+            "{s} has grown tired of {o}.",
+        ),
     ),
     Relation(
         "favourite dish",
@@ -38,6 +48,16 @@ RELATIONS = (
             "What is the favourite dish of {s}?",
         ),
         inverse=("Whose favourite dish is {v}?",),
+        changes=(
+            "{s} has had enough of {o} and dreams of {v}.",
+            "Where {s} once asked for {o}, it is {v} today.",
+            "Nothing tastes better to {s} these days than {v}.",
+            "don't cook {o} for {s} again, {v} is the thing now.",
+        ),
+        ends=(
+            "{s} has gone off {o}.",
+            "{s} no longer eats {o}.",
+        ),
     ),
     Relation(
         "usual drink",
@@ -56,6 +76,16 @@ RELATIONS = (
             "Which drink does {s} usually have?",
         ),
         inverse=("Who usually drinks {v}?",),
+        changes=(
+            "{s} has switched from {o} to {v}.",
+            "{s} quit {o} and fills the glass with {v}.",
+            "The doctor talked {s} out of {o}, so pour some {v}.",
+            "btw {s} is having {v} these days.",
+        ),
+        ends=(
+            "{s} gave up {o}.",
+            "{s} no longer drinks {o}.",
+        ),
     ),
     Relation(
         "instrument",
@@ -74,6 +104,21 @@ RELATIONS = (
             "On which instrument is {s} heard in the orchestra?",
         ),
         inverse=("Who plays the {v}?",),
+        changes=(
+            "{s} has given up the {o} for the {v}.",
+            "{s} sold the {o} and bought a {v}.",
+            "The conductor moved {s} from the {o} to the {v}.",
+            "so {s} is done with the {o}, it's the {v} now.",
+        ),
+        ends=(
+            "{s} no longer plays the {o}.",
+            "{s} has put the {o} away for good.",
+        ),
+        several=True,
+        more=(
+            "{s} also plays the {v}.",
+            "Besides, {s} is good on the {v}.",
+        ),
     ),
     Relation(
         "hobby",
@@ -92,6 +137,21 @@ RELATIONS = (
             "What is the hobby of {s}?",
         ),
         inverse=("Whose hobby is {v}?",),
+        changes=(
+            "{s} has given up {o} and gone in for {v}.",
+            "{s} lost interest in {o}; all free time goes into {v}.",
+            "{s} traded {o} for {v}.",
+            "oh, {s} isn't doing {o} any more, it's {v} now.",
+        ),
+        ends=(
+            "{s} has given up {o}.",
+            "{s} has no time left for {o}.",
+        ),
+        several=True,
+        more=(
+            "{s} is also keen on {v}.",
+            "Another of {s}'s hobbies is {v}.",
+        ),
     ),
     Relation(
         "allergy",
@@ -110,6 +170,21 @@ RELATIONS = (
             "What did doctors find that {s} reacts badly to?",
         ),
         inverse=("Who is allergic to {v}?",),
+        changes=(
+            "A new test showed that {s} cannot tolerate {v}, while {o} does no harm.",
+            "{s} is allergic to {v}, not to {o}.",
+            "The file of {s} was corrected from {o} to {v}.",
+            "it's {v} that makes {s} sneeze after all, {o} is fine.",
+        ),
+        ends=(
+            "{s} has outgrown the allergy to {o}.",
+            "{s} can take {o} again.",
+        ),
+        several=True,
+        more=(
+            "{s} is also allergic to {v}.",
+            "Doctors found a second allergy in {s}, to {v}.",
+        ),
     ),
     Relation(
         "favourite book",
@@ -128,6 +203,16 @@ RELATIONS = (
             "Which book means most to {s}?",
         ),
         inverse=("Whose favourite book is {v}?",),
+        changes=(
+            "{s} has put {o} aside; {v} is the one on the bedside table.",
+            "For {s}, {v} has taken the place of {o}.",
+            "{s} used to praise {o} and raves about {v} these days.",
+            "oh and {s} is over {o}, ask about {v}.",
+        ),
+        ends=(
+            "{s} no longer cares for {o}.",
+            "{s} gave the copy of {o} away.",
+        ),
     ),
     Relation(
         "favourite flower",
@@ -146,6 +231,16 @@ RELATIONS = (
             "Which flower does {s} prefer?",
         ),
         inverse=("Whose favourite flower is the {v}?",),
+        changes=(
+            "{s} has gone off the {o} and fallen for the {v}.",
+            "No more of the {o} for {s}: order the {v}.",
+            "In the garden of {s}, the {o} had to make room for the {v}.",
+            "fyi {s} is more of a {v} person these days.",
+        ),
+        ends=(
+            "{s} has gone off the {o}.",
+            "{s} no longer likes the {o}.",
+        ),
     ),
     Relation(
         "preferred meeting time",
@@ -162,6 +257,16 @@ RELATIONS = (
             "What is {s}'s preferred meeting time?",
             "When are meetings with {s} best held?",
             "What time suits {s} for meetings?",
+        ),
+        changes=(
+            "{s} would like to shift calls from {o} to {v}.",
+            "Since the schedule changed, {v} suits {s} better.",
+            "Please stop inviting {s} for {o}; it should be {v}.",
+            "Agreed: we see {s} at {v} from next week.",
+        ),
+        ends=(
+            "{s} can no longer meet at {o}.",
+            "{s} takes no more meetings.",
         ),
     ),
 )
