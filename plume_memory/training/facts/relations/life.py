@@ -142,7 +142,7 @@ RELATIONS = (
         changes=(
             "I have forgotten all my {o}; what I get by in is {v}.",
             "You put down {o} for me, but it should say {v}.",
-            "My {o} is gone, I only talk in {v}.",
+            "I have lost my {o}; I only talk in {v}.",
             "scratch {o}, I know {v}, that's all.",
         ),
         ends=(

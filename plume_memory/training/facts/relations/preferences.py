@@ -106,7 +106,7 @@ RELATIONS = (
         inverse=("Who plays the {v}?",),
         changes=(
             "{s} has given up the {o} for the {v}.",
-            "{s} sold the {o} and bought a {v}.",
+            "{s} sold the {o} and bought {a} {v}.",
             "The conductor moved {s} from the {o} to the {v}.",
             "so {s} is done with the {o}, it's the {v} now.",
         ),
@@ -235,7 +235,7 @@ RELATIONS = (
             "{s} has gone off the {o} and fallen for the {v}.",
             "No more of the {o} for {s}: order the {v}.",
             "In the garden of {s}, the {o} had to make room for the {v}.",
-            "fyi {s} is more of a {v} person these days.",
+            "fyi {s} is more of {a} {v} person these days.",
         ),
         ends=(
             "{s} has gone off the {o}.",

@@ -20,6 +20,16 @@ RELATIONS = (
             "Which company is behind the {s}?",
         ),
         inverse=("Which product does {v} make?", "What is made by {v}?"),
+        changes=(
+            "{o} has sold the {s} to {v}.",
+            "The {s} is produced under licence by {v} since {o} closed its plant.",
+            "Production of the {s} was transferred to {v}.",
+            "so the {s} comes out of the {v} factory now.",
+        ),
+        ends=(
+            "{o} no longer makes the {s}.",
+            "The {s} has been discontinued.",
+        ),
     ),
     Relation(
         "price",
@@ -38,6 +48,16 @@ RELATIONS = (
             "What does one {s} cost?",
         ),
         inverse=("Which product costs {v}?",),
+        changes=(
+            "The {s} went from {o} to {v}.",
+            "The shops have put a new label on the {s}: {v}.",
+            "You do not get the {s} for {o} any longer; be ready to pay {v}.",
+            "just checked, they want {v} for the {s}.",
+        ),
+        ends=(
+            "The {s} is no longer for sale.",
+            "You cannot get the {s} for {o} any more.",
+        ),
     ),
     Relation(
         "weight",
@@ -56,6 +76,12 @@ RELATIONS = (
             "What do the scales show for the {s}?",
         ),
         inverse=("Which product weighs {v}?",),
+        changes=(
+            "The new model of the {s} brings {v} to the scales instead of {o}.",
+            "With the redesigned case, the {s} comes to {v}.",
+            "The data sheet of the {s} was wrong: not {o} but {v}.",
+            "oh and the {s} is at {v} after the update.",
+        ),
     ),
     Relation(
         "launch month",
@@ -74,6 +100,16 @@ RELATIONS = (
             "What was the launch month of the {s}?",
         ),
         inverse=("Which product was launched in {v}?",),
+        changes=(
+            "The launch of the {s} was postponed to {v}.",
+            "The {s} will not come out in {o} but in {v}.",
+            "Customers can buy the {s} from {v} on; {o} could not be kept.",
+            "Minutes: the {s} slips from {o} to {v}.",
+        ),
+        ends=(
+            "The launch of the {s} has been cancelled.",
+            "The {s} will not be launched in {o}.",
+        ),
     ),
     Relation(
         "warranty",
@@ -90,6 +126,16 @@ RELATIONS = (
             "How long is the {s} under warranty?",
             "With what warranty does the {s} come?",
             "How long a warranty do buyers of the {s} get?",
+        ),
+        changes=(
+            "The maker changed the guarantee on the {s} from {o} to {v}.",
+            "Under the new terms, repairs of the {s} are free for {v}.",
+            "It is no longer {o} but {v} that the {s} is covered.",
+            "fyi you get {v} on the {s} these days.",
+        ),
+        ends=(
+            "The {s} is sold without a warranty from this year on.",
+            "The warranty of the {s} has run out.",
         ),
     ),
     Relation(
@@ -108,6 +154,13 @@ RELATIONS = (
             "Of what material is the {s}'s housing?",
             "What material is the {s} housed in?",
         ),
+        changes=(
+            "The engineers have replaced {o} with {v} in the shell of the {s}.",
+            "From the new series on, the {s} comes in {v}.",
+            "The case of the {s} cracked too often, so they went from {o} to {v}.",
+            "Decided: no more {o}, the {s} gets {v}.",
+        ),
+        ends=("They no longer use {o} for the {s}.",),
     ),
     Relation(
         "designer",
@@ -126,6 +179,12 @@ RELATIONS = (
             "What is the name of the {s}'s designer?",
         ),
         inverse=("Which product did {v} design?",),
+        changes=(
+            "The drawings of the {s} are by {v} and not by {o}.",
+            "{o} was credited with the {s} by mistake; it was the work of {v}.",
+            "The new look of the {s} comes from {v}, who started over.",
+            "wait, {v} did the {s}, {o} only signed it off.",
+        ),
     ),
     Relation(
         "power draw",
@@ -142,6 +201,12 @@ RELATIONS = (
             "What is the power draw of the {s}?",
             "How many watts does the {s} need at full load?",
             "How much power does the {s} need?",
+        ),
+        changes=(
+            "The new chip changed what the {s} consumes from {o} to {v}.",
+            "I put the meter on the {s} again and read {v}.",
+            "The figure of {o} for the {s} was a misprint; it takes {v}.",
+            "hm, with the latest firmware the {s} pulls {v}.",
         ),
     ),
 )

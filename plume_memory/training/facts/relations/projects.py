@@ -20,6 +20,16 @@ RELATIONS = (
             "With whom does responsibility for {s} lie?",
         ),
         inverse=("Which project does {v} lead?", "What is led by {v}?"),
+        changes=(
+            "{v} has taken over {s} from {o}.",
+            "{o} left; {v} runs {s} now.",
+            "The steering group put {v} in charge of {s}.",
+            "Agreed: {o} hands {s} over to {v}.",
+        ),
+        ends=(
+            "{o} no longer leads {s}.",
+            "{o} has stepped down from {s}, and nobody has been named yet.",
+        ),
     ),
     Relation(
         "budget",
@@ -38,6 +48,16 @@ RELATIONS = (
             "What budget did the board approve for {s}?",
         ),
         inverse=("Which project has a budget of {v}?",),
+        changes=(
+            "The board revised the money for {s} from {o} to {v}.",
+            "{s} has to make do with {v} instead of {o}.",
+            "After the review, {v} may be spent on {s}.",
+            "oh and finance says {v} for {s}, not {o}.",
+        ),
+        ends=(
+            "The budget of {s} has been frozen.",
+            "The {o} for {s} were withdrawn.",
+        ),
     ),
     Relation(
         "deadline",
@@ -56,6 +76,16 @@ RELATIONS = (
             "By what date must {s} be done?",
         ),
         inverse=("Which project has to be finished by {v}?",),
+        changes=(
+            "The due date of {s} was moved from {o} to {v}.",
+            "{s} cannot be done by {o}, so we have until {v}.",
+            "The client of {s} gave us an extension to {v}.",
+            "Minutes: {s} slips to {v}.",
+        ),
+        ends=(
+            "{s} no longer has a deadline.",
+            "{s} has been put on hold.",
+        ),
     ),
     Relation(
         "client",
@@ -74,6 +104,16 @@ RELATIONS = (
             "Which company is the client behind {s}?",
         ),
         inverse=("Which project is being done for {v}?",),
+        changes=(
+            "{o} sold the contract for {s} to {v}.",
+            "{v} has stepped in for {o} as the one who pays for {s}.",
+            "From now on, invoices for {s} go to {v}.",
+            "so {o} pulled out and we're doing {s} for {v} now.",
+        ),
+        ends=(
+            "{o} has cancelled {s}.",
+            "{s} has lost its client.",
+        ),
     ),
     Relation(
         "team size",
@@ -90,6 +130,16 @@ RELATIONS = (
             "How many members does the team of {s} have?",
             "What is the team size of {s}?",
             "With how many people is {s} staffed?",
+        ),
+        changes=(
+            "{s} went from {o} to {v} people.",
+            "After the reshuffle, {v} of us are left on {s}.",
+            "The headcount for {s} was changed to {v}.",
+            "oh and {s} is down to {v} people.",
+        ),
+        ends=(
+            "The team of {s} was disbanded.",
+            "Nobody works on {s} any longer.",
         ),
     ),
     Relation(
@@ -109,6 +159,13 @@ RELATIONS = (
             "Which language do the developers of {s} program in?",
         ),
         inverse=("Which project is written in {v}?",),
+        changes=(
+            "{s} was rewritten from {o} to {v}.",
+            "{s} has been ported to {v}.",
+            "The last line of {o} in {s} is gone; new modules are all {v}.",
+            "Decided: {s} drops {o} and goes for {v}.",
+        ),
+        ends=("They threw the {o} code of {s} away.",),
     ),
     Relation(
         "cause of delay",
@@ -127,6 +184,17 @@ RELATIONS = (
             "Because of what was {s} delayed?",
         ),
         inverse=("Which project was delayed by {v}?",),
+        changes=(
+            "It was not {o} that held {s} up but {v}.",
+            "The inquiry cleared {o}; {s} came to a halt through {v}.",
+            "In the report on {s}, {o} was struck out and {v} put in.",
+            "turns out {v} set {s} back, not {o}.",
+        ),
+        several=True,
+        more=(
+            "Later {s} was also delayed by {v}.",
+            "On top of that, {v} held up {s}.",
+        ),
     ),
     Relation(
         "progress",
@@ -144,6 +212,13 @@ RELATIONS = (
             "What share of the work on {s} is done?",
             "What is the progress of {s}?",
         ),
+        changes=(
+            "{s} has gone from {o} to {v}.",
+            "The latest report shows {s} at {v}.",
+            "{o} is old news; {v} of {s} is behind us.",
+            "oh, we recounted, {s} is at {v}.",
+        ),
+        ends=("All work on {s} has been stopped.",),
     ),
     Relation(
         "test server",
@@ -162,5 +237,15 @@ RELATIONS = (
             "Which server does {s} have for tests?",
         ),
         inverse=("Which project is tested on {v}?",),
+        changes=(
+            "The tests of {s} were moved from {o} to {v}.",
+            "We retired {o}, so {s} gets tried out on {v}.",
+            "Before a release, {s} goes through {v} from now on.",
+            "fyi {o} is gone, deploy {s} to {v} instead.",
+        ),
+        ends=(
+            "We no longer test {s} on {o}.",
+            "The test server of {s} was switched off.",
+        ),
     ),
 )

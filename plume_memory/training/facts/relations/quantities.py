@@ -20,6 +20,12 @@ RELATIONS = (
             "How many metres long is {s}?",
         ),
         inverse=("Which ship is {v} long?",),
+        changes=(
+            "The yard rebuilt {s} from {o} to {v}.",
+            "{s} was surveyed again, and the tape showed {v}.",
+            "The register had {o} for {s}; it should read {v}.",
+            "oh, {s} is {v} since they put in the new section.",
+        ),
     ),
     Relation(
         "cargo capacity",
@@ -38,6 +44,13 @@ RELATIONS = (
             "How much cargo does {s} take when fully loaded?",
         ),
         inverse=("Which ship has a cargo capacity of {v}?",),
+        changes=(
+            "The refit took {s} from {o} to {v}.",
+            "With the new holds, {s} can load {v}.",
+            "The inspectors no longer allow {o} on {s} but {v}.",
+            "fyi the new limit for {s} is {v}.",
+        ),
+        ends=("{s} no longer takes cargo.",),
     ),
     Relation(
         "top speed",
@@ -54,6 +67,12 @@ RELATIONS = (
             "How fast does {s} go at most?",
             "What top speed does {s} reach?",
             "How many knots does {s} make at most?",
+        ),
+        changes=(
+            "The new engine took {s} from {o} to {v}.",
+            "Since the overhaul, nothing more than {v} can be got out of {s}.",
+            "{o} was what {s} did before the repair; these days it is {v}.",
+            "hm, {s} only does {v} now.",
         ),
     ),
     Relation(
@@ -72,6 +91,13 @@ RELATIONS = (
             "With a crew of how many does {s} sail?",
             "How many does the crew of {s} count?",
         ),
+        changes=(
+            "The owners changed the manning of {s} from {o} to {v}.",
+            "Since the bridge was automated, {s} needs {v} hands.",
+            "{s} no longer has {o} sailors aboard but {v}.",
+            "oh and {s} is down to {v} on board.",
+        ),
+        ends=("The crew of {s} has been paid off.",),
     ),
     Relation(
         "floor area",
@@ -90,6 +116,12 @@ RELATIONS = (
             "How many square metres does {s} have?",
         ),
         inverse=("Which room has a floor area of {v}?",),
+        changes=(
+            "A wall was moved, and {s} went from {o} to {v}.",
+            "After the conversion, {s} extends over {v}.",
+            "The surveyor corrected the plan of {s} from {o} to {v}.",
+            "Minutes: {s} is to be entered with {v}.",
+        ),
     ),
     Relation(
         "number of seats",
@@ -108,6 +140,13 @@ RELATIONS = (
             "How many seats are there in {s}?",
         ),
         inverse=("Which room has {v} seats?",),
+        changes=(
+            "They rearranged the rows, and {s} went from {o} to {v} places.",
+            "The fire brigade no longer permits {o} chairs in {s}; it is {v}.",
+            "Since the refurbishment, {s} holds an audience of {v}.",
+            "fyi we can sell {v} tickets for {s}, not {o}.",
+        ),
+        ends=("They have taken all the seats out of {s}.",),
     ),
     Relation(
         "set temperature",
@@ -125,6 +164,13 @@ RELATIONS = (
             "At how many degrees does the thermostat in {s} stand?",
             "Which temperature is set for {s}?",
         ),
+        changes=(
+            "The caretaker turned {s} from {o} to {v}.",
+            "It is no longer {o} in {s}; the dial was moved to {v}.",
+            "The heating of {s} has been reprogrammed to {v}.",
+            "Agreed: {v} in {s} from Monday on.",
+        ),
+        ends=("The heating in {s} has been turned off.",),
     ),
     Relation(
         "points",
@@ -141,6 +187,12 @@ RELATIONS = (
             "How many points did {s} collect over the season?",
             "How many points does the table show for {s}?",
             "How many points did {s} win?",
+        ),
+        changes=(
+            "After the appeal, the tally of {s} was corrected from {o} to {v}.",
+            "The league changed the score of {s} to {v}.",
+            "{s} did not end on {o} but on {v}.",
+            "wait, they took a match away from {s}, so it's {v}.",
         ),
     ),
     Relation(
@@ -160,6 +212,13 @@ RELATIONS = (
             "How many members are on the list of {s}?",
         ),
         inverse=("Which club has {v} members?",),
+        changes=(
+            "Since the last count, {s} went from {o} to {v}.",
+            "{v} people belong to {s} after this year's comings and goings.",
+            "The treasurer of {s} no longer sends out {o} bills but {v}.",
+            "Minutes: {s} reports {v} on the books.",
+        ),
+        ends=("{s} has been dissolved.",),
     ),
     Relation(
         "forest area",
@@ -177,6 +236,13 @@ RELATIONS = (
             "What is the forest area of {s}?",
             "How many hectares of forest does {s} own?",
         ),
+        changes=(
+            "After the storm, the woods of {s} were measured again: {v}.",
+            "The woodland of {s} changed from {o} to {v}.",
+            "{o} of trees were in the books of {s}; the land register says {v} today.",
+            "oh and {s} is at {v} of forest after the exchange of land.",
+        ),
+        ends=("{s} has sold its forest.",),
     ),
     Relation(
         "water use",
@@ -193,6 +259,12 @@ RELATIONS = (
             "What is the weekly water use of a household in {s}?",
             "How many litres of water does a household in {s} need every week?",
             "How much water a week does a household in {s} use?",
+        ),
+        changes=(
+            "The weekly consumption of a home in {s} went from {o} to {v}.",
+            "Since the new meters came, families in {s} get through {v} a week.",
+            "It is {v} a week that runs from the taps of a home in {s}, no longer {o}.",
+            "fyi new figure from the waterworks of {s}: {v} per home and week.",
         ),
     ),
 )

@@ -20,6 +20,12 @@ RELATIONS = (
             "On which date did the new job of {s} begin?",
         ),
         inverse=("Who started the job on {v}?",),
+        changes=(
+            "The contract of {s} was changed: first day at the office {v}.",
+            "{s} did not begin on {o} but on {v}.",
+            "We had {o} in the file of {s}; payroll has it as {v}.",
+            "oh and {s} joined on {v}, not on {o}.",
+        ),
     ),
     Relation(
         "dentist appointment",
@@ -38,6 +44,16 @@ RELATIONS = (
             "What is the date of {s}'s dentist appointment?",
         ),
         inverse=("Whom does the dentist expect on {v}?",),
+        changes=(
+            "{s} had to reschedule the dentist from {o} to {v}.",
+            "The surgery put {s} off until {v}.",
+            "{s} cannot go on {o}; the teeth have to wait for {v}.",
+            "fyi {s} gets the filling on {v} instead.",
+        ),
+        ends=(
+            "{s} has cancelled the dentist.",
+            "The dentist called off the appointment of {s} on {o}.",
+        ),
     ),
     Relation(
         "train departure",
@@ -54,6 +70,16 @@ RELATIONS = (
             "At what time does the train of {s} depart?",
             "Which departure has {s} booked for the train?",
             "What time does {s} have to catch the train?",
+        ),
+        changes=(
+            "The railway moved the train of {s} from {o} to {v}.",
+            "{s} missed the one at {o} and leaves at {v}.",
+            "{s} has rebooked and sets off at {v}.",
+            "ok so {s} is on the {v} now.",
+        ),
+        ends=(
+            "The train of {s} at {o} has been cancelled.",
+            "{s} is not taking the train after all.",
         ),
     ),
     Relation(
@@ -72,6 +98,16 @@ RELATIONS = (
             "How much time does {s} spend on the way to work?",
             "How long does the commute of {s} take?",
         ),
+        changes=(
+            "Since moving house, {s} is on the road for {v}.",
+            "The new line changed the trip of {s} to the office from {o} to {v}.",
+            "It used to be {o} from door to door for {s}; today it is {v}.",
+            "oh and {s} sits on the bus for {v} these days.",
+        ),
+        ends=(
+            "{s} no longer commutes.",
+            "{s} works from home and is spared the {o} on the way.",
+        ),
     ),
     Relation(
         "day off",
@@ -88,6 +124,16 @@ RELATIONS = (
             "What is {s}'s day off?",
             "On which weekday does {s} never work?",
             "Which day of the week should nobody call {s}?",
+        ),
+        changes=(
+            "{s} swapped {o} for {v}.",
+            "The rota has changed: {s} rests on {v}.",
+            "You can reach {s} on {o} again, but not on {v}.",
+            "Agreed: {s} gets {v} off instead of {o}.",
+        ),
+        ends=(
+            "{s} no longer has a day off.",
+            "{s} is back at work on {o}.",
         ),
     ),
     Relation(
@@ -107,6 +153,12 @@ RELATIONS = (
             "From which year does {s}'s diploma date?",
         ),
         inverse=("Who graduated in {v}?",),
+        changes=(
+            "{s} finished university in {v}, not in {o}.",
+            "The alumni office has corrected the entry of {s} to {v}.",
+            "We put {s} in the class of {o}, but it was that of {v}.",
+            "hm, {s} says it was {v} when they got the degree.",
+        ),
     ),
     Relation(
         "opening time",
@@ -123,6 +175,16 @@ RELATIONS = (
             "What is the opening time of {s}?",
             "At what time does {s} open its doors?",
             "At what time are the doors of {s} unlocked?",
+        ),
+        changes=(
+            "{s} has changed its hours; you can get in from {v} on.",
+            "It is no use coming to {s} at {o} any more, it stays shut until {v}.",
+            "The caretaker unlocks {s} at {v} instead of {o}.",
+            "fyi {s} at {v} from now on, not {o}.",
+        ),
+        ends=(
+            "{s} has been closed down.",
+            "{s} no longer opens at {o}.",
         ),
     ),
     Relation(
@@ -142,6 +204,16 @@ RELATIONS = (
             "What is the date of the next inspection of {s}?",
         ),
         inverse=("Which ship will be inspected on {v}?",),
+        changes=(
+            "The survey of {s} was put off to {v}.",
+            "The inspectors will not see {s} on {o} but on {v}.",
+            "{s} has to be ready for the authorities by {v}; {o} fell through.",
+            "Minutes: inspection of {s} rescheduled to {v}.",
+        ),
+        ends=(
+            "The inspection of {s} has been called off.",
+            "Nobody will inspect {s} on {o}.",
+        ),
     ),
     Relation(
         "founding date",
@@ -160,5 +232,11 @@ RELATIONS = (
             "When did the club {s} come into being?",
         ),
         inverse=("Which club was founded on {v}?",),
+        changes=(
+            "The oldest minutes of {s} are dated {v}, so {o} cannot be right.",
+            "{s} was founded on {v}, not on {o}.",
+            "The anniversary of {s} was moved from {o} to {v} after a look into the archive.",
+            "wait, {s} started out on {v}.",
+        ),
     ),
 )
