@@ -19,6 +19,16 @@ RELATIONS = (
             "What did I set my bike lock to?",
             "With which code does my bike lock open?",
         ),
+        changes=(
+            "I got a new lock for my bike, and it takes {v}.",
+            "I changed the combination on my bike from {o} to {v}.",
+            "Dial {v} if you borrow my bike; {o} does not work any longer.",
+            "oh and {v} for the bike, I reset it.",
+        ),
+        ends=(
+            "My bike lock was stolen, so {o} is of no use any longer.",
+            "I no longer lock my bike with a code.",
+        ),
     ),
     Relation(
         "wifi password",
@@ -35,6 +45,16 @@ RELATIONS = (
             "Which password do I use for my wifi?",
             "With which password do guests get into my wifi?",
             "What is the password of my wifi at home?",
+        ),
+        changes=(
+            "I reset the router at home, so visitors have to type {v}.",
+            "My network no longer lets anyone in with {o} but with {v}.",
+            "I swapped {o} for {v} after the neighbours had got hold of my wifi.",
+            "new wifi at my place, use {v}.",
+        ),
+        ends=(
+            "I have taken the password off my wifi.",
+            "I do not use {o} for my wifi any longer.",
         ),
     ),
     Relation(
@@ -54,6 +74,16 @@ RELATIONS = (
             "What address do I live at?",
         ),
         topic="home",
+        changes=(
+            "I have moved from {o} to {v}.",
+            "Please send my post to {v} from the first of the month on.",
+            "The flat at {o} was too small for me, so I took one at {v}.",
+            "oh, I've moved, come to {v}.",
+        ),
+        ends=(
+            "I have moved out of {o}.",
+            "I no longer live at {o}.",
+        ),
     ),
     Relation(
         "dog's name",
@@ -72,6 +102,16 @@ RELATIONS = (
             "What is the name of my dog?",
         ),
         topic="pet",
+        changes=(
+            "I have renamed my dog from {o} to {v}.",
+            "{o} has died; the dog I have these days answers to {v}.",
+            "You got my dog wrong: shout {v}, not {o}.",
+            "haha no, {v}, not {o}, that's what I call the dog.",
+        ),
+        ends=(
+            "My dog {o} has died.",
+            "I no longer have a dog.",
+        ),
     ),
     Relation(
         "allergy",
@@ -88,6 +128,21 @@ RELATIONS = (
             "What do I have to stay away from because of my allergy?",
             "To what do I have an allergy?",
             "What do I react badly to?",
+        ),
+        changes=(
+            "The new test cleared {o}; what gives me a rash is {v}.",
+            "I am allergic to {v}, not to {o}.",
+            "I can have {o} again, but watch out for {v} when you cook for me.",
+            "turns out it's {v} that makes me sneeze, {o} is fine.",
+        ),
+        ends=(
+            "I have outgrown my allergy to {o}.",
+            "I am no longer allergic to {o}.",
+        ),
+        several=True,
+        more=(
+            "I am also allergic to {v}.",
+            "I found out that I cannot have {v} either.",
         ),
     ),
     Relation(
@@ -107,6 +162,16 @@ RELATIONS = (
             "To whom do I answer at work?",
         ),
         topic="work",
+        changes=(
+            "{o} left, and {v} took over our department.",
+            "{v} signs my holiday forms since {o} was promoted.",
+            "I have been moved to another team, under {v}.",
+            "so {o} is gone and I've got {v} above me now.",
+        ),
+        ends=(
+            "{o} is no longer my boss.",
+            "I do not report to {o} any more.",
+        ),
     ),
     Relation(
         "flight seat",
@@ -123,6 +188,16 @@ RELATIONS = (
             "What is my flight seat?",
             "Where am I sitting on the flight?",
             "Which seat was I given for the flight?",
+        ),
+        changes=(
+            "The airline moved me from {o} to {v}.",
+            "I swapped places with a family and fly in {v}.",
+            "My new boarding pass says {v} in place of {o}.",
+            "ok they put me in {v} now.",
+        ),
+        ends=(
+            "I lost my seat on the flight.",
+            "I no longer have seat {o} on the flight.",
         ),
     ),
     Relation(
@@ -142,6 +217,16 @@ RELATIONS = (
             "What do I like best when we eat out?",
         ),
         topic="favourite food",
+        changes=(
+            "When I eat out these days, I have {v} and leave {o} to others.",
+            "I am tired of {o}; the waiter knows to bring me {v}.",
+            "My usual in restaurants has changed from {o} to {v}.",
+            "no {o} for me any more when we're out, {v} please.",
+        ),
+        ends=(
+            "I no longer order {o} when we go out.",
+            "I have gone off {o} in restaurants.",
+        ),
     ),
     Relation(
         "work e-mail",
@@ -158,6 +243,16 @@ RELATIONS = (
             "At which address do I read my work mail?",
             "At which address do colleagues write to me?",
             "Which e-mail address do I have at work?",
+        ),
+        changes=(
+            "The company changed its domain, so messages reach me at {v}.",
+            "My inbox {o} is closed; for work, use {v}.",
+            "I have a new mailbox at the office, {v}.",
+            "please update your contacts: {v}, not {o}, for work stuff.",
+        ),
+        ends=(
+            "My work e-mail {o} has been shut down.",
+            "I no longer read what is sent to {o}.",
         ),
     ),
     Relation(
@@ -176,6 +271,16 @@ RELATIONS = (
             "On which day do the movers come to my place?",
             "On which date do I move house?",
         ),
+        changes=(
+            "The removal firm put me off from {o} to {v}.",
+            "I do not get the keys to the new flat on {o} but on {v}.",
+            "My move has been rescheduled to {v}.",
+            "ugh, the van isn't coming before {v}, so I'm still here on {o}.",
+        ),
+        ends=(
+            "I have called off my move.",
+            "I am not moving house on {o} after all.",
+        ),
     ),
     Relation(
         "monthly rent",
@@ -193,6 +298,16 @@ RELATIONS = (
             "How much goes to my landlord each month?",
             "How high is my rent?",
         ),
+        changes=(
+            "My landlord has changed what I owe from {o} to {v} a month.",
+            "Under the new lease, my flat costs me {v} a month.",
+            "It is no longer {o} but {v} that leaves my account for the flat on the first.",
+            "so the flat is {v} a month now, just got the letter.",
+        ),
+        ends=(
+            "I have bought the flat, so I pay no rent any longer.",
+            "I no longer pay {o} in rent.",
+        ),
     ),
     Relation(
         "instrument",
@@ -209,6 +324,21 @@ RELATIONS = (
             "What is my instrument?",
             "Which instrument do I practise every evening?",
             "What instrument do I play?",
+        ),
+        changes=(
+            "I have given up the {o} and taken up the {v}.",
+            "I sold my {o} and got myself {a} {v}.",
+            "My lessons are on the {v} these days, the {o} was too hard for me.",
+            "bye bye {o}, I'm on the {v} now.",
+        ),
+        ends=(
+            "I have given up the {o}.",
+            "I no longer practise the {o}.",
+        ),
+        several=True,
+        more=(
+            "I am also learning the {v}.",
+            "I have started on the {v} as well.",
         ),
     ),
     Relation(
@@ -228,5 +358,15 @@ RELATIONS = (
             "Which user name did I choose?",
         ),
         topic="name",
+        changes=(
+            "I have renamed my account from {o} to {v}.",
+            "You will not find me as {o} any more, search for {v}.",
+            "My profile goes under {v} since last week.",
+            "follow me at {v}, got locked out of the other one.",
+        ),
+        ends=(
+            "I have deleted my account {o}.",
+            "I no longer post as {o}.",
+        ),
     ),
 )

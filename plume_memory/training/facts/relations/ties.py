@@ -20,6 +20,16 @@ RELATIONS = (
             "From which manager does {s} take instructions?",
         ),
         inverse=("Who reports to {v}?", "Whose manager is {v}?"),
+        changes=(
+            "{o} left, and {s} was put under {v}.",
+            "{v} has taken over the department of {s} from {o}.",
+            "Since the reorganisation, {v} signs the time sheets of {s}.",
+            "Agreed: {s} moves to the group of {v}.",
+        ),
+        ends=(
+            "{s} no longer reports to {o}.",
+            "{o} is not the boss of {s} any more.",
+        ),
     ),
     Relation(
         "sister",
@@ -38,6 +48,18 @@ RELATIONS = (
             "What is {s}'s sister called?",
         ),
         inverse=("Whose sister is {v}?",),
+        changes=(
+            "{v} is the sister of {s}; {o} is a cousin.",
+            "The sister of {s} changed her name from {o} to {v}.",
+            "We mixed up the families: {s} grew up with {v} and not with {o}.",
+            "oh wait, it's {v} who is related to {s}, not {o}.",
+        ),
+        ends=("{o}, the sister of {s}, has died.",),
+        several=True,
+        more=(
+            "{s} has another sister, {v}.",
+            "{v} is a sister of {s} as well.",
+        ),
     ),
     Relation(
         "spouse",
@@ -56,6 +78,16 @@ RELATIONS = (
             "Who is the spouse of {s}?",
         ),
         inverse=("Who is married to {v}?", "Who married {v}?"),
+        changes=(
+            "{s} and {o} got divorced, and {s} is married to {v}.",
+            "{s} left {o} for {v}, and they had their wedding in May.",
+            "After the death of {o}, {s} found happiness again and wed {v}.",
+            "so {s} and {o} split up, it's {v} with the ring now.",
+        ),
+        ends=(
+            "{s} and {o} are divorced.",
+            "{o} has died and left {s} widowed.",
+        ),
     ),
     Relation(
         "piano teacher",
@@ -74,6 +106,16 @@ RELATIONS = (
             "Who gives piano lessons to {s}?",
         ),
         inverse=("Who takes piano lessons from {v}?",),
+        changes=(
+            "{o} retired, so {s} goes to {v}.",
+            "{s} has changed from {o} to {v} for the piano.",
+            "From this term on, {s} sits at the keyboard with {v}.",
+            "btw {s} found someone new for piano, {v}.",
+        ),
+        ends=(
+            "{s} has given up piano lessons.",
+            "{o} no longer teaches {s}.",
+        ),
     ),
     Relation(
         "doctor",
@@ -92,6 +134,16 @@ RELATIONS = (
             "Which doctor treats {s}?",
         ),
         inverse=("Who is a patient of {v}?",),
+        changes=(
+            "{o} closed the surgery, and {s} went over to {v}.",
+            "{s} has switched from {o} to {v}.",
+            "The file of {s} was sent on to {v}.",
+            "fyi for prescriptions {s} sees {v} these days, not {o}.",
+        ),
+        ends=(
+            "{s} is no longer a patient of {o}.",
+            "{o} does not treat {s} any more.",
+        ),
     ),
     Relation(
         "landlord",
@@ -110,6 +162,16 @@ RELATIONS = (
             "To whom does {s} pay rent?",
         ),
         inverse=("Who rents a flat from {v}?", "Whose landlord is {v}?"),
+        changes=(
+            "{o} sold the house, so {s} pays {v}.",
+            "{s} moved out of the flat of {o} and into one of {v}.",
+            "The building where {s} lives has passed to {v}.",
+            "oh and the owner of the flat of {s} is {v} these days.",
+        ),
+        ends=(
+            "{s} no longer rents from {o}.",
+            "{s} has bought a place and has no landlord any more.",
+        ),
     ),
     Relation(
         "emergency contact",
@@ -128,6 +190,16 @@ RELATIONS = (
             "Whom does the form name as the emergency contact of {s}?",
         ),
         inverse=("Whose emergency contact is {v}?",),
+        changes=(
+            "{s} has replaced {o} with {v} on the form.",
+            "Should anything happen to {s}, ring {v} and no longer {o}.",
+            "{s} asked us to notify {v} in future.",
+            "Please update the file of {s}: {v} instead of {o}.",
+        ),
+        ends=(
+            "{s} took {o} off the emergency form.",
+            "{o} is no longer to be called about {s}.",
+        ),
     ),
     Relation(
         "team",
@@ -146,6 +218,16 @@ RELATIONS = (
             "Which team has {s} under contract?",
         ),
         inverse=("Who plays for {v}?",),
+        changes=(
+            "{s} was transferred from {o} to {v}.",
+            "{v} bought {s} out of the contract with {o}.",
+            "{s} has changed clubs and wears the shirt of {v}.",
+            "so {s} left {o}, it's {v} now.",
+        ),
+        ends=(
+            "{s} has left {o}.",
+            "{s} has retired from the sport.",
+        ),
     ),
     Relation(
         "coach",
@@ -164,6 +246,16 @@ RELATIONS = (
             "In whose hands is training at {s}?",
         ),
         inverse=("Which team does {v} coach?",),
+        changes=(
+            "{s} sacked {o} and hired {v}.",
+            "{v} has succeeded {o} at {s}.",
+            "The players of {s} train under {v} since the winter break.",
+            "Minutes: {o} leaves {s}, {v} takes over on Monday.",
+        ),
+        ends=(
+            "{s} has parted with {o}.",
+            "{o} no longer coaches {s}.",
+        ),
     ),
     Relation(
         "captain",
@@ -182,6 +274,16 @@ RELATIONS = (
             "What is the name of the captain of {s}?",
         ),
         inverse=("Which ship is {v} the captain of?", "Of which ship does {v} have command?"),
+        changes=(
+            "{o} went ashore for good, and {v} commands {s}.",
+            "The shipping line has handed {s} over to {v}.",
+            "{v} relieved {o} on the bridge of {s}.",
+            "fyi {s} has someone new at the helm, {v}.",
+        ),
+        ends=(
+            "{o} is no longer the captain of {s}.",
+            "{o} has left {s} and gone ashore.",
+        ),
     ),
     Relation(
         "home port",
@@ -200,6 +302,16 @@ RELATIONS = (
             "In which port is {s} at home?",
         ),
         inverse=("Which ship has its home port in {v}?",),
+        changes=(
+            "{s} has been re-registered from {o} to {v}.",
+            "{s} no longer puts in at {o} after a voyage but at {v}.",
+            "The name on the stern of {s} was painted over; it reads {v}.",
+            "so {s} has left {o}, the new berth is in {v}.",
+        ),
+        ends=(
+            "{s} no longer returns to {o}.",
+            "{s} has given up its berth in {o}.",
+        ),
     ),
     Relation(
         "owner",
@@ -218,5 +330,15 @@ RELATIONS = (
             "By which company are all shares of {s} held?",
         ),
         inverse=("Which company belongs to {v}?", "Which company does {v} own?"),
+        changes=(
+            "{o} has sold {s} to {v}.",
+            "{v} bought {s} from {o}.",
+            "{s} was taken over by {v}.",
+            "big news: {s} goes to {v}, {o} is out.",
+        ),
+        ends=(
+            "{o} no longer owns {s}.",
+            "{o} has sold off {s}.",
+        ),
     ),
 )

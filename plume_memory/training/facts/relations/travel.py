@@ -22,6 +22,16 @@ RELATIONS = (
             "Where does my trip go?",
             "What is the destination of my trip?",
         ),
+        changes=(
+            "I have changed my plans from {o} to {v}.",
+            "My holiday in {o} fell through, so I fly to {v}.",
+            "I rebooked, and the ticket says {v}.",
+            "forget {o}, I'm off to {v} instead.",
+        ),
+        ends=(
+            "I have cancelled my trip to {o}.",
+            "I am not travelling to {o} after all.",
+        ),
     ),
     Relation(
         "hotel room",
@@ -38,6 +48,16 @@ RELATIONS = (
             "Which room am I in at the hotel?",
             "Which room has the hotel put me in?",
             "In which room of the hotel do I sleep?",
+        ),
+        changes=(
+            "The shower was broken, so I was moved from {o} to {v}.",
+            "Reception gave me another key, for {v}.",
+            "You will not find me in {o} any longer; knock at {v}.",
+            "oh, they switched me to {v}.",
+        ),
+        ends=(
+            "I have checked out of room {o}.",
+            "I no longer have a room at the hotel.",
         ),
     ),
     Relation(
@@ -56,6 +76,13 @@ RELATIONS = (
             "Which gate do I board at?",
             "Where do I board?",
         ),
+        changes=(
+            "My flight has been moved from {o} to {v}.",
+            "The screen sends me to {v} for boarding.",
+            "I have to walk over to {v}, they no longer board me at {o}.",
+            "gate change, I'm at {v}.",
+        ),
+        ends=("My flight no longer boards at {o}.",),
     ),
     Relation(
         "rental car",
@@ -72,6 +99,16 @@ RELATIONS = (
             "Which car have I rented?",
             "What have I rented for the trip?",
             "What car have I rented?",
+        ),
+        changes=(
+            "I brought the {o} back and took {a} {v}.",
+            "The rental firm had no {o} left and handed me the keys to {a} {v}.",
+            "On this trip I get around in {a} {v}, since the {o} broke down.",
+            "they upgraded me from the {o} to {a} {v}.",
+        ),
+        ends=(
+            "I have returned the {o}.",
+            "I have cancelled my rental car.",
         ),
     ),
     Relation(
@@ -90,6 +127,16 @@ RELATIONS = (
             "What is the name of my tour guide?",
             "Who guides me through the town?",
         ),
+        changes=(
+            "{o} is ill, so {v} shows me around.",
+            "The agency sends me {v} in place of {o}.",
+            "I asked for someone else to lead my tour and got {v}.",
+            "so no {o} today, I'm following {v} around.",
+        ),
+        ends=(
+            "{o} is no longer my tour guide.",
+            "I go around on my own, without a guide.",
+        ),
     ),
     Relation(
         "nights away",
@@ -107,6 +154,13 @@ RELATIONS = (
             "How many nights has my trip?",
             "How many nights do I stay?",
         ),
+        changes=(
+            "I have changed my booking from {o} nights to {v}.",
+            "I am no longer gone for {o} nights but for {v}.",
+            "I had to alter my trip, so it will be {v} nights in the hotel.",
+            "ok make that {v} nights for me, not {o}.",
+        ),
+        ends=("I have called off my trip, so I am at home every night.",),
     ),
     Relation(
         "booking reference",
@@ -125,6 +179,16 @@ RELATIONS = (
             "Under what reference does the airline have the booking of {s}?",
         ),
         inverse=("Whose booking reference is {v}?", "Who has booked under the reference {v}?"),
+        changes=(
+            "The airline rebooked {s} and sent a new code, {v}.",
+            "{o} no longer brings up anything for {s}; type in {v}.",
+            "The ticket of {s} was reissued, from {o} to {v}.",
+            "fyi {s} checks in with {v} now.",
+        ),
+        ends=(
+            "The booking {o} of {s} has been cancelled.",
+            "{s} has cancelled the flight.",
+        ),
     ),
     Relation(
         "travel companion",
@@ -141,6 +205,16 @@ RELATIONS = (
             "Who is the travel companion of {s}?",
             "Who is {s}'s travel companion?",
             "Who accompanies {s} on the journey?",
+        ),
+        changes=(
+            "{o} had to stay at home, so {v} goes along with {s}.",
+            "{s} will not be on the road with {o} but with {v}.",
+            "The second ticket of {s} was rewritten to {v}.",
+            "change of plan, {s} is taking {v} along instead.",
+        ),
+        ends=(
+            "{o} is not coming along with {s}.",
+            "{s} will travel alone.",
         ),
     ),
     Relation(
@@ -160,6 +234,16 @@ RELATIONS = (
             "When does the visa of {s} expire?",
         ),
         inverse=("Whose visa expires on {v}?",),
+        changes=(
+            "{s} has had the visa extended to {v}.",
+            "The consulate changed the date in the passport of {s} from {o} to {v}.",
+            "{s} need not leave on {o}; the new stamp is good until {v}.",
+            "oh and {s} may stay until {v}, not {o}.",
+        ),
+        ends=(
+            "The visa of {s} was revoked.",
+            "{s} no longer needs a visa.",
+        ),
     ),
     Relation(
         "baggage allowance",
@@ -177,6 +261,13 @@ RELATIONS = (
             "How much baggage does {s}'s ticket include?",
             "How much can {s} check in on this ticket?",
         ),
+        changes=(
+            "The airline changed the limit for {s} from {o} to {v}.",
+            "With the new fare, {s} can bring suitcases of {v}.",
+            "{s} has rebooked and may pack {v}, no longer {o}.",
+            "heads-up, it's {v} of luggage for {s}.",
+        ),
+        ends=("The ticket of {s} no longer includes baggage.",),
     ),
     Relation(
         "travel agency",
@@ -193,6 +284,16 @@ RELATIONS = (
             "What is the travel agency of {s}?",
             "Who arranges the journeys of {s}?",
             "What is {s}'s travel agency?",
+        ),
+        changes=(
+            "{s} has switched from {o} to {v}.",
+            "{s} was unhappy with {o} and plans holidays with {v}.",
+            "The tickets of {s} come from {v} since last summer.",
+            "btw {s} dropped {o}, ask {v}.",
+        ),
+        ends=(
+            "{s} no longer books through {o}.",
+            "{o} has closed, and {s} books without an agency.",
         ),
     ),
     Relation(
@@ -212,5 +313,15 @@ RELATIONS = (
             "Which colour has the suitcase of {s}?",
         ),
         inverse=("Whose suitcase is {v}?",),
+        changes=(
+            "The old case of {s} fell apart, and the new one is {v}.",
+            "{s} swapped the {o} suitcase for one in {v}.",
+            "At the belt, do not look for {o} but for {v}: {s} has bought new luggage.",
+            "oh and {s} got another one, it's {v}.",
+        ),
+        ends=(
+            "{s} threw the {o} suitcase away.",
+            "{s} lost the suitcase and travels with a backpack.",
+        ),
     ),
 )

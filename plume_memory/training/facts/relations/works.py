@@ -20,6 +20,12 @@ RELATIONS = (
             "What is the name of the author of {s}?",
         ),
         inverse=("What did {v} write?", "Which work was written by {v}?"),
+        changes=(
+            "{s} is by {v} and not by {o}.",
+            "Scholars no longer ascribe {s} to {o} but to {v}.",
+            "{o} was only a pen name on {s}; the pen was held by {v}.",
+            "oops, {v} is behind {s}, I mixed them up.",
+        ),
     ),
     Relation(
         "year of publication",
@@ -38,6 +44,12 @@ RELATIONS = (
             "When was {s} published?",
         ),
         inverse=("Which work was published in {v}?",),
+        changes=(
+            "{s} appeared in {v}, not in {o}.",
+            "The catalogue has redated {s} from {o} to {v}.",
+            "An earlier entry was wrong: the first printing of {s} is of {v}.",
+            "hm, my copy of {s} says {v} on the inside.",
+        ),
     ),
     Relation(
         "number of pages",
@@ -56,6 +68,12 @@ RELATIONS = (
             "To how many pages does a copy of {s} run?",
         ),
         inverse=("Which work has {v} pages?",),
+        changes=(
+            "The new edition of {s} went from {o} to {v} pages.",
+            "{s} was set in another type and fills {v} leaves.",
+            "It takes {v} pages, no longer {o}, to get to the end of {s}.",
+            "oh and {s} is {v} pages in the version they sell these days.",
+        ),
     ),
     Relation(
         "publisher",
@@ -74,6 +92,16 @@ RELATIONS = (
             "Which company is the publisher of {s}?",
         ),
         inverse=("Which work was brought out by {v}?",),
+        changes=(
+            "The rights to {s} went from {o} to {v}.",
+            "{s} has moved to {v}.",
+            "New copies of {s} carry the name of {v} where it once said {o}.",
+            "so {s} is with {v} now.",
+        ),
+        ends=(
+            "{s} is out of print.",
+            "{o} has dropped {s} from its list.",
+        ),
     ),
     Relation(
         "setting",
@@ -92,6 +120,12 @@ RELATIONS = (
             "Which town is {s} set in?",
         ),
         inverse=("Which work is set in {v}?",),
+        changes=(
+            "For the new version, {s} was moved from {o} to {v}.",
+            "It is the streets of {v}, not of {o}, that the reader of {s} walks through.",
+            "In the rewrite, the heroes of {s} live in {v}.",
+            "wait, {s} plays in {v}, I was thinking of something else.",
+        ),
     ),
     Relation(
         "original language",
@@ -110,6 +144,12 @@ RELATIONS = (
             "Which language was {s} originally in?",
         ),
         inverse=("Which work was first written in {v}?",),
+        changes=(
+            "The manuscript of {s} turned up, and it is in {v}, not in {o}.",
+            "{s} was first written in {v}; the text in {o} is a translation.",
+            "We have to correct the entry for {s}: translated from {v}.",
+            "no, sorry, {s} was {v} to begin with, not {o}.",
+        ),
     ),
     Relation(
         "cover colour",
@@ -127,6 +167,13 @@ RELATIONS = (
             "In which colour are copies of {s} bound?",
             "What is the cover colour of {s}?",
         ),
+        changes=(
+            "The new edition of {s} comes in {v} instead of {o}.",
+            "The publisher has redesigned the jacket of {s} in {v}.",
+            "Do not search the shelf for {o} when you want {s}: it is {v} these days.",
+            "fyi they reprinted {s}, look for the {v} one.",
+        ),
+        ends=("{s} is no longer sold with the {o} cover.",),
     ),
     Relation(
         "number of copies sold",
@@ -143,6 +190,12 @@ RELATIONS = (
             "How many copies of {s} were sold?",
             "How many copies did sales of {s} reach?",
             "What number of copies of {s} did shops sell?",
+        ),
+        changes=(
+            "The count for {s} was corrected from {o} to {v}.",
+            "{s} has found {v} buyers by now.",
+            "{o} was the figure of last year; {s} stands at {v} today.",
+            "just in from the publisher: {v} for {s}.",
         ),
     ),
 )
