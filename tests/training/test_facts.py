@@ -1,6 +1,7 @@
 """Invented facts: what is asked stands in the text, corrections are clean, and a seed gives the same text."""
 
 import random
+import re
 import string
 from collections import Counter
 
@@ -65,6 +66,60 @@ def test_every_phrasing_names_what_it_must_and_reads_as_a_sentence(relation):
         assert placeholders(phrasing) - {"a"} == {"v"}, phrasing
     for phrasing in relation.questions + relation.inverse:
         assert phrasing.endswith("?"), phrasing
+
+
+@pytest.mark.parametrize("relation", RELATIONS, ids=named)
+def test_every_relation_can_change_in_four_ways_that_differ_and_some_that_name_the_old_value(relation):
+    assert len(relation.changes) == 4
+    assert any("{o}" in phrasing for phrasing in relation.changes)
+    told = relation.statements + relation.changes + relation.ends + relation.more
+    assert len({phrasing.casefold() for phrasing in told}) == len(told)
+    assert sum("now" in re.findall(r"\w+", phrasing.replace("from now on", "")) for phrasing in relation.changes) <= 1
+
+
+@pytest.mark.parametrize("relation", RELATIONS, ids=named)
+def test_phrasings_of_a_change_an_end_and_an_addition_name_what_they_must(relation):
+    subject = set() if relation.subject == SELF else {"s"}
+    for phrasing in relation.changes:
+        assert placeholders(phrasing) - {"a", "A", "o", "b"} == subject | {"v"}, phrasing
+    for phrasing in relation.ends:
+        assert placeholders(phrasing) - {"o", "b"} == subject, phrasing
+    for phrasing in relation.more:
+        assert placeholders(phrasing) - {"a", "A"} == subject | {"v"}, phrasing
+    for phrasing in relation.changes + relation.ends + relation.more:
+        assert "{b}" not in phrasing or "{o}" in phrasing, phrasing
+    assert len(relation.ends) <= 2
+    assert relation.several == (len(relation.more) == 2) == bool(relation.more)
+
+
+@pytest.mark.parametrize("relation", RELATIONS, ids=named)
+def test_phrasings_of_a_change_an_end_and_an_addition_read_as_sentences_or_as_one_line_of_chat(relation):
+    chance = random.Random(named(relation))
+    subject = "" if relation.subject == SELF else SUBJECTS[relation.subject](chance)
+    old, value = (VALUES[relation.value](chance) for _ in range(2))
+    chat = [phrasing for phrasing in relation.changes if phrasing[0].islower()]
+    assert len(chat) <= 1
+    for phrasing in relation.changes + relation.ends + relation.more:
+        assert not phrasing.startswith(("{v}", "{o}")) or opens_sentence(relation.value), phrasing
+        assert not phrasing.startswith("{s}") or relation.subject not in {"device", "event", "product"}, phrasing
+        filled = relation.fill(phrasing, subject, value, old)
+        assert not filled[0].islower() or phrasing in chat or phrasing.startswith(("{v}", "{o}")), filled
+        assert filled.endswith("."), filled
+        assert filled == " ".join(filled.split()), filled
+        assert ("{v}" in phrasing) <= (value in filled), filled
+        assert ("{o}" in phrasing) <= (old in filled), filled
+
+
+def test_no_two_relations_share_a_phrasing_of_a_change_an_end_or_an_addition():
+    told = Counter(phrasing for r in RELATIONS for phrasing in r.changes + r.ends + r.more)
+    assert [phrasing for phrasing, count in told.items() if count > 1] == []
+
+
+def test_most_facts_can_end_and_some_subjects_have_several_values():
+    assert sum(bool(relation.ends) for relation in RELATIONS) > len(RELATIONS) // 2
+    several = {relation.label for relation in RELATIONS if relation.several}
+    assert {"allergy", "sister", "hobby"} <= several
+    assert not {"birthplace", "employer", "deadline", "founder"} & several
 
 
 @pytest.mark.parametrize("kind", sorted(SUBJECTS))
@@ -198,6 +253,9 @@ def test_a_relation_that_is_filled_in_has_the_article_of_its_value():
     job = next(relation for relation in FAMILIES["people"] if relation.label == "occupation")
     assert job.fill("{s} is {a} {v}.", "Ada", "optician") == "Ada is an optician."
     assert job.fill("{A} {v} is {s}.", "Ada", "one-eyed cat") == "A one-eyed cat is Ada."
+    change = "{s}, once {b} {o}, is {a} {v}."
+    assert job.fill(change, "Ada", "optician", "baker") == "Ada, once a baker, is an optician."
+    assert job.fill("{s} is not {b} {o} any more.", "Ada", "", "actuary") == "Ada is not an actuary any more."
 
 
 OWN = [relation for relation in RELATIONS if relation.subject == SELF]

@@ -51,7 +51,7 @@ RELATIONS = (
         inverse=("Who uses locker {v}?", "Who does locker {v} belong to?"),
         changes=(
             "{s} has moved from locker {o} to locker {v}.",
-            "Since the refurbishment {s} keeps coat and shoes in {v}.",
+            "After the refurbishment {s} keeps coat and shoes in {v}.",
             "{s} gave back the key of {o} and took the one of {v}.",
             "Agreed: {s} swaps lockers and gets {v}.",
         ),

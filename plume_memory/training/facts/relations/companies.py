@@ -100,7 +100,7 @@ RELATIONS = (
         changes=(
             "{s} has dropped {o} and turned to {v}.",
             "{s} got out of {o}; the machines make {v} these days.",
-            "Most of what leaves the works of {s} since the takeover is {v}.",
+            "After the takeover, what leaves the works of {s} is mostly {v}.",
             "fyi no more {o} from {s}, they are all about {v}.",
         ),
         ends=(
@@ -237,7 +237,7 @@ RELATIONS = (
         ),
         inverse=("Which company is found at {v}?",),
         changes=(
-            "{s} has moved from {o} to {v}.",
+            "{s} has changed its address from {o} to {v}.",
             "Post for {s} is to be sent to {v} from Monday on.",
             "{s} left the building at {o}; the new office is at {v}.",
             "oh, {s} isn't at {o} any more, go to {v}.",

@@ -103,7 +103,7 @@ RELATIONS = (
         changes=(
             "After the clean-up, {v} are available on {s}.",
             "The logs keep changing things: {s} had {o} free yesterday and has {v} today.",
-            "Where the monitor showed {o} for {s}, it shows {v}.",
+            "The alarm for {s} was reset: {v} available in place of {o}.",
             "hm, just ran df on {s}, we are at {v}.",
         ),
         ends=("The disk of {s} is full.",),

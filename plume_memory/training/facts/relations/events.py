@@ -24,7 +24,7 @@ RELATIONS = (
             "The {s} has been moved from {o} to {v}.",
             "Because of the flood, the {s} will be held in {v}.",
             "{o} turned out to be too small, so the {s} went to {v}.",
-            "Agreed: the {s} goes to {v}, {o} is cancelled.",
+            "Agreed: the {s} goes to {v}, and we release {o}.",
         ),
         ends=(
             "The {s} will not be held in {o} after all.",
@@ -236,7 +236,7 @@ RELATIONS = (
             "The caterers of the {s} have swapped {o} for {v}.",
             "No {o} at the {s} after all, there will be {v}.",
             "The menu of the {s} was rewritten around {v}.",
-            "Decided: the {s} gets {v}, since {o} was too expensive.",
+            "Decided: the {s} gets {v}, given the price of {o}.",
         ),
         ends=(
             "They have taken {o} off the menu of the {s}.",

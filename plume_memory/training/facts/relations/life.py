@@ -55,9 +55,9 @@ RELATIONS = (
         questions=("What is my name?", "Who am I?", "What am I called?", "Do you know my name?"),
         topic="name",
         changes=(
-            "I have taken my wife's surname, so sign me up as {v}.",
+            "I have taken another name, so sign me up as {v}.",
             "I had my papers changed from {o} to {v}.",
-            "Since the wedding I go by {v}.",
+            "After the wedding I go by {v}.",
             "it's not {o} any more, I'm {v} now.",
         ),
         ends=(
@@ -120,8 +120,8 @@ RELATIONS = (
         changes=(
             "I have left {o} and signed with {v}.",
             "After the lay-offs at {o} I found something at {v}.",
-            "I start my days at {v} since the spring.",
-            "btw I switched jobs, {v} pays my salary these days.",
+            "I changed jobs in the spring and am on the payroll of {v}.",
+            "btw the salary comes from {v} these days.",
         ),
         ends=(
             "I have quit my job at {o}.",
@@ -162,10 +162,10 @@ RELATIONS = (
         statements=("I hate {v}.", "I cannot stand {v}.", "I dislike {v}.", "What I hate is {v}."),
         questions=("What do I hate?", "What can I not stand?", "What do I dislike?", "Which food do I hate?"),
         changes=(
-            "I have made my peace with {o}; it is {v} that puts me off.",
-            "I got it the wrong way round: {o} is fine, {v} is what I leave on the plate.",
-            "These days I eat {o} without a fuss, but keep {v} away from me.",
-            "funny, I don't mind {o} any more, it's {v} that makes me gag.",
+            "I have made my peace with {o}; what puts me off is {v}.",
+            "I got it the wrong way round: I eat {o} and leave {v} on the plate.",
+            "My taste has changed: I have {o} without a fuss, but keep {v} away from me.",
+            "funny, I don't mind {o} any more, it's {v} that I can't swallow.",
         ),
         ends=(
             "I no longer mind {o}.",
@@ -214,8 +214,8 @@ RELATIONS = (
         changes=(
             "I used to have it {o}, but please make my tea {v}.",
             "Not {o} any more: the doctor wants me to have my tea {v}.",
-            "I have switched my tea from {o} to {v}.",
-            "oh and {v} with my tea from now on, if that's all right.",
+            "I have changed my mind about my tea: {v}, and no longer {o}.",
+            "oh and my tea {v} from now on, if that's all right.",
         ),
         ends=(
             "I no longer drink tea.",
@@ -234,7 +234,7 @@ RELATIONS = (
         ),
         questions=("What car do I drive?", "What is my car?", "Which car do I drive?", "What do I drive?"),
         changes=(
-            "I sold the {o} and bought {a} {v}.",
+            "I went to the dealer and came home with {a} {v}.",
             "I traded my {o} in for {a} {v}.",
             "There is {a} {v} in my garage where the {o} used to stand.",
             "got myself {a} {v}, the {o} is gone.",
@@ -361,7 +361,7 @@ RELATIONS = (
         ),
         changes=(
             "I have given up {o} for {v}.",
-            "I used to be into {o}, but these days it is all {v}.",
+            "I have changed over to {v} in my free time.",
             "The gear for {o} is sold, and my evenings belong to {v}.",
             "bored of {o}, I do {v} now.",
         ),
@@ -487,7 +487,7 @@ RELATIONS = (
             "When does the dentist expect me?",
         ),
         changes=(
-            "The surgery called, and I go there on {v} instead.",
+            "The dental surgery called, and I go there on {v} instead.",
             "I have moved the dentist from {o} to {v}.",
             "I could not make it on {o}, so I got a slot on {v} for my teeth.",
             "ok dentist is {v} now.",

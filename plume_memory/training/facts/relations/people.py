@@ -22,7 +22,7 @@ RELATIONS = (
         inverse=("Who was born in {v}?",),
         changes=(
             "{s} was born in {v} after all, not in {o}.",
-            "The parish register puts the birth of {s} in {v}.",
+            "The parish register proved us wrong: the birth of {s} was in {v}.",
             "We had {o} for {s}, but the cradle stood in {v}.",
             "correction on {s}: native of {v}, forget {o}.",
         ),
@@ -182,7 +182,7 @@ RELATIONS = (
             "{s} was measured again and came to {v}.",
             "{s} is {v} tall these days, no longer {o}.",
             "The nurse has corrected the file of {s} from {o} to {v}.",
-            "oh, {s} must be {v} by now.",
+            "oh, {s} is up to {v} by now.",
         ),
     ),
     Relation(
@@ -269,10 +269,10 @@ RELATIONS = (
         ),
         inverse=("Whose pet is called {v}?",),
         changes=(
-            "{s} has renamed the pet from {o} to {v}.",
+            "{s} has given the pet another name, {v}.",
             "{o} has died, and {s} calls the new pet {v}.",
             "The animal at {s}'s house does not come to {o} but to {v}.",
-            "oh and it's {v}, not {o}, {s} told me how the pet is called.",
+            "oh and it's {v}, not {o}, {s} told me what the pet is called.",
         ),
         ends=(
             "{o}, the pet of {s}, has died.",

@@ -175,7 +175,7 @@ RELATIONS = (
         changes=(
             "The workshops of {s} have gone over from {o} to {v}.",
             "Since nobody buys {o} any longer, {s} lives off {v}.",
-            "In the trade figures of {s}, {v} took first place.",
+            "In the trade figures of {s}, first place has gone over to {v}.",
             "so {s} is all about {v} now.",
         ),
         ends=(

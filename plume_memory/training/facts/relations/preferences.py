@@ -52,7 +52,7 @@ RELATIONS = (
             "{s} has had enough of {o} and dreams of {v}.",
             "Where {s} once asked for {o}, it is {v} today.",
             "Nothing tastes better to {s} these days than {v}.",
-            "don't cook {o} for {s} again, {v} is the thing now.",
+            "don't cook {o} for {s} again, it's {v} now.",
         ),
         ends=(
             "{s} has gone off {o}.",
@@ -107,7 +107,7 @@ RELATIONS = (
         changes=(
             "{s} has given up the {o} for the {v}.",
             "{s} sold the {o} and bought {a} {v}.",
-            "The conductor moved {s} from the {o} to the {v}.",
+            "{s} has changed over to the {v}.",
             "so {s} is done with the {o}, it's the {v} now.",
         ),
         ends=(
@@ -139,7 +139,7 @@ RELATIONS = (
         inverse=("Whose hobby is {v}?",),
         changes=(
             "{s} has given up {o} and gone in for {v}.",
-            "{s} lost interest in {o}; all free time goes into {v}.",
+            "{s} has switched over to {v} and does nothing else on Sundays.",
             "{s} traded {o} for {v}.",
             "oh, {s} isn't doing {o} any more, it's {v} now.",
         ),
@@ -171,10 +171,10 @@ RELATIONS = (
         ),
         inverse=("Who is allergic to {v}?",),
         changes=(
-            "A new test showed that {s} cannot tolerate {v}, while {o} does no harm.",
+            "A new test showed that {s} cannot tolerate {v}, but may have {o}.",
             "{s} is allergic to {v}, not to {o}.",
             "The file of {s} was corrected from {o} to {v}.",
-            "it's {v} that makes {s} sneeze after all, {o} is fine.",
+            "it's {v} that {s} has trouble with after all, not {o}.",
         ),
         ends=(
             "{s} has outgrown the allergy to {o}.",
@@ -205,7 +205,7 @@ RELATIONS = (
         inverse=("Whose favourite book is {v}?",),
         changes=(
             "{s} has put {o} aside; {v} is the one on the bedside table.",
-            "For {s}, {v} has taken the place of {o}.",
+            "Ask {s} for the best of all books these days and you will hear {v}.",
             "{s} used to praise {o} and raves about {v} these days.",
             "oh and {s} is over {o}, ask about {v}.",
         ),

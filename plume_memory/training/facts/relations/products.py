@@ -22,7 +22,7 @@ RELATIONS = (
         inverse=("Which product does {v} make?", "What is made by {v}?"),
         changes=(
             "{o} has sold the {s} to {v}.",
-            "The {s} is produced under licence by {v} since {o} closed its plant.",
+            "With the plant of {o} closed, the {s} is produced by {v}.",
             "Production of the {s} was transferred to {v}.",
             "so the {s} comes out of the {v} factory now.",
         ),
@@ -77,7 +77,7 @@ RELATIONS = (
         ),
         inverse=("Which product weighs {v}?",),
         changes=(
-            "The new model of the {s} brings {v} to the scales instead of {o}.",
+            "The new model of the {s} weighs in at {v} instead of {o}.",
             "With the redesigned case, the {s} comes to {v}.",
             "The data sheet of the {s} was wrong: not {o} but {v}.",
             "oh and the {s} is at {v} after the update.",

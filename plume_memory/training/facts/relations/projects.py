@@ -56,7 +56,7 @@ RELATIONS = (
         ),
         ends=(
             "The budget of {s} has been frozen.",
-            "The {o} for {s} were withdrawn.",
+            "The {o} for {s} has been withdrawn.",
         ),
     ),
     Relation(
@@ -107,7 +107,7 @@ RELATIONS = (
         changes=(
             "{o} sold the contract for {s} to {v}.",
             "{v} has stepped in for {o} as the one who pays for {s}.",
-            "From now on, invoices for {s} go to {v}.",
+            "From this month on, invoices for {s} go to {v}.",
             "so {o} pulled out and we're doing {s} for {v} now.",
         ),
         ends=(

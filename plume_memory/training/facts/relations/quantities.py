@@ -70,7 +70,7 @@ RELATIONS = (
         ),
         changes=(
             "The new engine took {s} from {o} to {v}.",
-            "Since the overhaul, nothing more than {v} can be got out of {s}.",
+            "After the overhaul, nothing more than {v} can be got out of {s}.",
             "{o} was what {s} did before the repair; these days it is {v}.",
             "hm, {s} only does {v} now.",
         ),
@@ -143,7 +143,7 @@ RELATIONS = (
         changes=(
             "They rearranged the rows, and {s} went from {o} to {v} places.",
             "The fire brigade no longer permits {o} chairs in {s}; it is {v}.",
-            "Since the refurbishment, {s} holds an audience of {v}.",
+            "After the refurbishment, {s} holds an audience of {v}.",
             "fyi we can sell {v} tickets for {s}, not {o}.",
         ),
         ends=("They have taken all the seats out of {s}.",),
@@ -192,7 +192,7 @@ RELATIONS = (
             "After the appeal, the tally of {s} was corrected from {o} to {v}.",
             "The league changed the score of {s} to {v}.",
             "{s} did not end on {o} but on {v}.",
-            "wait, they took a match away from {s}, so it's {v}.",
+            "wait, they took a match away from {s}, so it's {v} points.",
         ),
     ),
     Relation(
@@ -213,7 +213,7 @@ RELATIONS = (
         ),
         inverse=("Which club has {v} members?",),
         changes=(
-            "Since the last count, {s} went from {o} to {v}.",
+            "Between the last two counts, {s} went from {o} to {v}.",
             "{v} people belong to {s} after this year's comings and goings.",
             "The treasurer of {s} no longer sends out {o} bills but {v}.",
             "Minutes: {s} reports {v} on the books.",

@@ -46,7 +46,7 @@ RELATIONS = (
         inverse=("Whom does the dentist expect on {v}?",),
         changes=(
             "{s} had to reschedule the dentist from {o} to {v}.",
-            "The surgery put {s} off until {v}.",
+            "The dental surgery put {s} off until {v}.",
             "{s} cannot go on {o}; the teeth have to wait for {v}.",
             "fyi {s} gets the filling on {v} instead.",
         ),
@@ -99,7 +99,7 @@ RELATIONS = (
             "How long does the commute of {s} take?",
         ),
         changes=(
-            "Since moving house, {s} is on the road for {v}.",
+            "After moving house, {s} is on the road for {v}.",
             "The new line changed the trip of {s} to the office from {o} to {v}.",
             "It used to be {o} from door to door for {s}; today it is {v}.",
             "oh and {s} sits on the bus for {v} these days.",
@@ -180,7 +180,7 @@ RELATIONS = (
             "{s} has changed its hours; you can get in from {v} on.",
             "It is no use coming to {s} at {o} any more, it stays shut until {v}.",
             "The caretaker unlocks {s} at {v} instead of {o}.",
-            "fyi {s} at {v} from now on, not {o}.",
+            "fyi you can get into {s} at {v} from now on, not at {o}.",
         ),
         ends=(
             "{s} has been closed down.",

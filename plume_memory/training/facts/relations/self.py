@@ -75,7 +75,7 @@ RELATIONS = (
         ),
         topic="home",
         changes=(
-            "I have moved from {o} to {v}.",
+            "I have moved house, from {o} to {v}.",
             "Please send my post to {v} from the first of the month on.",
             "The flat at {o} was too small for me, so I took one at {v}.",
             "oh, I've moved, come to {v}.",
@@ -104,7 +104,7 @@ RELATIONS = (
         topic="pet",
         changes=(
             "I have renamed my dog from {o} to {v}.",
-            "{o} has died; the dog I have these days answers to {v}.",
+            "{o} has died, and the puppy we have these days answers to {v}.",
             "You got my dog wrong: shout {v}, not {o}.",
             "haha no, {v}, not {o}, that's what I call the dog.",
         ),
@@ -133,7 +133,7 @@ RELATIONS = (
             "The new test cleared {o}; what gives me a rash is {v}.",
             "I am allergic to {v}, not to {o}.",
             "I can have {o} again, but watch out for {v} when you cook for me.",
-            "turns out it's {v} that makes me sneeze, {o} is fine.",
+            "turns out it's {v} that I have trouble with, not {o}.",
         ),
         ends=(
             "I have outgrown my allergy to {o}.",
@@ -164,7 +164,7 @@ RELATIONS = (
         topic="work",
         changes=(
             "{o} left, and {v} took over our department.",
-            "{v} signs my holiday forms since {o} was promoted.",
+            "With {o} promoted, {v} signs my holiday forms.",
             "I have been moved to another team, under {v}.",
             "so {o} is gone and I've got {v} above me now.",
         ),
@@ -220,7 +220,7 @@ RELATIONS = (
         changes=(
             "When I eat out these days, I have {v} and leave {o} to others.",
             "I am tired of {o}; the waiter knows to bring me {v}.",
-            "My usual in restaurants has changed from {o} to {v}.",
+            "I have found something better on the menu: these days I ask for {v} when we eat out.",
             "no {o} for me any more when we're out, {v} please.",
         ),
         ends=(
@@ -328,7 +328,7 @@ RELATIONS = (
         changes=(
             "I have given up the {o} and taken up the {v}.",
             "I sold my {o} and got myself {a} {v}.",
-            "My lessons are on the {v} these days, the {o} was too hard for me.",
+            "I have changed over to the {v} for my lessons.",
             "bye bye {o}, I'm on the {v} now.",
         ),
         ends=(
@@ -359,9 +359,9 @@ RELATIONS = (
         ),
         topic="name",
         changes=(
-            "I have renamed my account from {o} to {v}.",
+            "I have closed {o} and opened {v} instead.",
             "You will not find me as {o} any more, search for {v}.",
-            "My profile goes under {v} since last week.",
+            "My profile was renamed last week, to {v}.",
             "follow me at {v}, got locked out of the other one.",
         ),
         ends=(

@@ -23,7 +23,7 @@ RELATIONS = (
         changes=(
             "{o} left, and {s} was put under {v}.",
             "{v} has taken over the department of {s} from {o}.",
-            "Since the reorganisation, {v} signs the time sheets of {s}.",
+            "After the reorganisation, {v} signs the time sheets of {s}.",
             "Agreed: {s} moves to the group of {v}.",
         ),
         ends=(
@@ -52,7 +52,7 @@ RELATIONS = (
             "{v} is the sister of {s}; {o} is a cousin.",
             "The sister of {s} changed her name from {o} to {v}.",
             "We mixed up the families: {s} grew up with {v} and not with {o}.",
-            "oh wait, it's {v} who is related to {s}, not {o}.",
+            "oh wait, {v} is {s}'s sister, I mixed her up with {o}.",
         ),
         ends=("{o}, the sister of {s}, has died.",),
         several=True,
@@ -80,7 +80,7 @@ RELATIONS = (
         inverse=("Who is married to {v}?", "Who married {v}?"),
         changes=(
             "{s} and {o} got divorced, and {s} is married to {v}.",
-            "{s} left {o} for {v}, and they had their wedding in May.",
+            "{s} has remarried and shares a name with {v} these days.",
             "After the death of {o}, {s} found happiness again and wed {v}.",
             "so {s} and {o} split up, it's {v} with the ring now.",
         ),
@@ -136,7 +136,7 @@ RELATIONS = (
         inverse=("Who is a patient of {v}?",),
         changes=(
             "{o} closed the surgery, and {s} went over to {v}.",
-            "{s} has switched from {o} to {v}.",
+            "{s} has changed doctors, from {o} to {v}.",
             "The file of {s} was sent on to {v}.",
             "fyi for prescriptions {s} sees {v} these days, not {o}.",
         ),
@@ -225,7 +225,7 @@ RELATIONS = (
             "so {s} left {o}, it's {v} now.",
         ),
         ends=(
-            "{s} has left {o}.",
+            "{s} no longer plays for {o}.",
             "{s} has retired from the sport.",
         ),
     ),
@@ -249,7 +249,7 @@ RELATIONS = (
         changes=(
             "{s} sacked {o} and hired {v}.",
             "{v} has succeeded {o} at {s}.",
-            "The players of {s} train under {v} since the winter break.",
+            "The players of {s} have trained under {v} since the winter break.",
             "Minutes: {o} leaves {s}, {v} takes over on Monday.",
         ),
         ends=(

@@ -101,8 +101,8 @@ RELATIONS = (
             "What car have I rented?",
         ),
         changes=(
-            "I brought the {o} back and took {a} {v}.",
-            "The rental firm had no {o} left and handed me the keys to {a} {v}.",
+            "The rental firm took the keys back and gave me those of {a} {v}.",
+            "There was no {o} left at the counter, so I was given {a} {v}.",
             "On this trip I get around in {a} {v}, since the {o} broke down.",
             "they upgraded me from the {o} to {a} {v}.",
         ),
@@ -156,7 +156,7 @@ RELATIONS = (
         ),
         changes=(
             "I have changed my booking from {o} nights to {v}.",
-            "I am no longer gone for {o} nights but for {v}.",
+            "I will not be gone for {o} nights but for {v}.",
             "I had to alter my trip, so it will be {v} nights in the hotel.",
             "ok make that {v} nights for me, not {o}.",
         ),
@@ -286,9 +286,9 @@ RELATIONS = (
             "What is {s}'s travel agency?",
         ),
         changes=(
-            "{s} has switched from {o} to {v}.",
+            "{s} takes the holiday money to {v} instead of {o}.",
             "{s} was unhappy with {o} and plans holidays with {v}.",
-            "The tickets of {s} come from {v} since last summer.",
+            "The tickets of {s} have come from {v} since last summer.",
             "btw {s} dropped {o}, ask {v}.",
         ),
         ends=(

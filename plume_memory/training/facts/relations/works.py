@@ -47,7 +47,7 @@ RELATIONS = (
         changes=(
             "{s} appeared in {v}, not in {o}.",
             "The catalogue has redated {s} from {o} to {v}.",
-            "An earlier entry was wrong: the first printing of {s} is of {v}.",
+            "An earlier entry was wrong: the first printing of {s} dates from {v}.",
             "hm, my copy of {s} says {v} on the inside.",
         ),
     ),
@@ -70,7 +70,7 @@ RELATIONS = (
         inverse=("Which work has {v} pages?",),
         changes=(
             "The new edition of {s} went from {o} to {v} pages.",
-            "{s} was set in another type and fills {v} leaves.",
+            "{s} was set in another type, so the last line is on page {v}.",
             "It takes {v} pages, no longer {o}, to get to the end of {s}.",
             "oh and {s} is {v} pages in the version they sell these days.",
         ),
@@ -124,7 +124,7 @@ RELATIONS = (
             "For the new version, {s} was moved from {o} to {v}.",
             "It is the streets of {v}, not of {o}, that the reader of {s} walks through.",
             "In the rewrite, the heroes of {s} live in {v}.",
-            "wait, {s} plays in {v}, I was thinking of something else.",
+            "wait, {s} happens in {v}, I was thinking of something else.",
         ),
     ),
     Relation(
