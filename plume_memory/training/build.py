@@ -30,6 +30,7 @@ from plume_memory.training.settings import (
     D2LSettings,
     FactsData,
     FastWeightSettings,
+    JudgeSettings,
     RerankerSettings,
     TextData,
     TrainSettings,
@@ -99,7 +100,7 @@ def _end_id(base: BaseModel) -> int:
 
 def _writer(base: BaseModel, settings: TrainSettings, source: Source) -> TextWriter:
     own = settings.network
-    assert not isinstance(own, RerankerSettings), "a task of its own (training/reranking.py)"
+    assert not isinstance(own, RerankerSettings | JudgeSettings), "a task of its own (reranking.py, judging.py)"
     torch.manual_seed(settings.run.seed)
     if isinstance(own, D2LSettings):
         if settings.start is not None:
@@ -243,6 +244,11 @@ _KINDS = {
     "reranker": (
         "hypernetwork with a reranker",
         "that was trained before, and an adapter with which its base model finds the sentences that answer a question.",
+    ),
+    "judge": (
+        "hypernetwork with a judge",
+        "that was trained before, and an adapter with heads with which its base model judges what a text replaces and "
+        "whether an answer is supported.",
     ),
 }
 

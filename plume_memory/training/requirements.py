@@ -4,7 +4,7 @@ from collections import Counter
 
 from plume_memory.errors import TrainingError
 from plume_memory.training.facts.relations import FAMILIES
-from plume_memory.training.settings import FactsData, JsonlData, RerankerSettings, TextData, TrainSettings
+from plume_memory.training.settings import FactsData, JsonlData, JudgeSettings, RerankerSettings, TextData, TrainSettings
 
 
 def require_use(settings: TrainSettings, *, vocabulary: int) -> None:
@@ -19,7 +19,7 @@ def require_use(settings: TrainSettings, *, vocabulary: int) -> None:
             training data; a reranker without a hypernetwork, with states, or with data that does not say which sentence
             answers.
     """
-    if isinstance(settings.network, RerankerSettings):
+    if isinstance(settings.network, RerankerSettings | JudgeSettings):
         _require_choices(settings)
     else:
         _require_objectives(settings, vocabulary)
@@ -57,21 +57,21 @@ def _require_objectives(settings: TrainSettings, vocabulary: int) -> None:
 
 def _require_choices(settings: TrainSettings) -> None:
     if settings.start is None:
-        raise TrainingError("A reranker belongs to a hypernetwork: name the folder of a trained one in `start`.")
+        raise TrainingError("A reranker or judge belongs to a hypernetwork: name the folder of a trained one in `start`.")
     if settings.curriculum.states_share > 0:
         raise TrainingError(
-            f"curriculum.states_share is {settings.curriculum.states_share:g}, and a reranker reads sentences, without "
+            f"curriculum.states_share is {settings.curriculum.states_share:g}, and a reranker or judge reads sentences, without "
             "states beside it; set it to 0."
         )
     for one in settings.data:
         if isinstance(one, TextData):
             raise TrainingError(
-                f"Source {one.name!r} is plain text, and a reranker learns from questions; leave it out."
+                f"Source {one.name!r} is plain text, and a reranker or judge learns from questions; leave it out."
             )
     for one in (*settings.data, *settings.evaluation.prose):
         if isinstance(one, JsonlData) and not one.extractive:
             raise TrainingError(
-                f"Source {one.name!r} has `extractive` off, and a reranker learns from sentences that hold the answer; "
+                f"Source {one.name!r} has `extractive` off, and a reranker or judge learns from sentences that hold the answer; "
                 "leave it on."
             )
 

@@ -63,6 +63,18 @@ class RerankerSettings(BaseModel):
     sentences: int = Field(default=8, ge=2, description="Most sentences of one text that a question is asked of.")
 
 
+class JudgeSettings(BaseModel):
+    """An adapter and two heads with which the base model judges texts and answers (training/judging), beside `start`."""
+
+    model_config = _FROZEN
+
+    kind: Literal["judge"] = "judge"
+    lowest_layer: float = Field(default=1 / 3, ge=0, lt=1, description="Layers from this share of the depth on adapt.")
+    rank: int = Field(default=16, ge=1)
+    claims: float = Field(default=1.0, gt=0, description="Claims of a micro-batch, for each of its `texts` pairs.")
+    facts: float = Field(default=0.7, ge=0, le=1, description="Share of cases of invented facts one at a time.")
+
+
 class FactsData(BaseModel):
     """Invented facts (training/facts)."""
 
@@ -196,7 +208,8 @@ class TrainSettings(BaseModel):
     model_config = _FROZEN
 
     model: str = "smollm2-135m"
-    network: Annotated[FastWeightSettings | D2LSettings | RerankerSettings, Field(discriminator="kind")] = (
+    network: Annotated[
+        FastWeightSettings | D2LSettings | RerankerSettings | JudgeSettings, Field(discriminator="kind")] = (
         FastWeightSettings()
     )
     start: str | None = Field(default=None, description="Folder of a trained hypernetwork to go on from.")

@@ -27,7 +27,7 @@ def target_logits(base: BaseModel, packed: Packed, rows: AdapterRows | None) -> 
         Logits [N, vocabulary] in the model's dtype, one row per target token.
     """
     adapters = rows if rows is None or packed.gate is None else replace(rows, gate=packed.gate)
-    with attached(base.model, adapters), _plain_attention(base):
+    with attached(base.model, adapters), plain_attention(base):
         hidden = base.model.model(
             input_ids=packed.ids,
             attention_mask=_attention(base.model.config, packed),
@@ -38,7 +38,7 @@ def target_logits(base: BaseModel, packed: Packed, rows: AdapterRows | None) -> 
 
 
 @contextmanager
-def _plain_attention(base: BaseModel) -> Iterator[None]:
+def plain_attention(base: BaseModel) -> Iterator[None]:
     """On a CPU, attention in plain operations: the backward pass of the fused kernel is slow on short sequences."""
     model: Any = base.model
     own = model.config._attn_implementation

@@ -20,17 +20,18 @@ from plume_memory.training.data import read_data
 from plume_memory.training.evaluate import Evaluator
 from plume_memory.training.inputs import inputs_of
 from plume_memory.training.items import Item
+from plume_memory.training.judging import JudgingTask
 from plume_memory.training.packing import Packed, pack
 from plume_memory.training.requirements import require_use
 from plume_memory.training.reranking import MODULES as RERANKER_MODULES
 from plume_memory.training.reranking import RerankingTask, load_start
-from plume_memory.training.settings import RerankerSettings, TrainSettings
+from plume_memory.training.settings import JudgeSettings, RerankerSettings, TrainSettings
 from plume_memory.training.student import exact_items, item_means, target_logits, token_losses
 from plume_memory.training.task_protocol import StepReport
 from plume_memory.training.writing import Written, rows_of
 
 
-def build_task(settings: TrainSettings, device: str | None, processes: int = 1) -> "HypernetworkTask | RerankingTask":
+def build_task(settings: TrainSettings, device: str | None, processes: int = 1) -> "HypernetworkTask | RerankingTask | JudgingTask":
     """Load the base model and the data, make or load the network.
 
     Args:
@@ -45,12 +46,14 @@ def build_task(settings: TrainSettings, device: str | None, processes: int = 1) 
         ParameterizerError: that network was made for a model of other sizes.
     """
     base = BaseModel.load(settings.model, device=device)
-    is_reranker = isinstance(settings.network, RerankerSettings)
+    kind = settings.network
+    is_reader = isinstance(kind, RerankerSettings | JudgeSettings)
     if settings.compile:
-        compile_layers(base.model, RERANKER_MODULES if is_reranker else WRITTEN_MODULES)
-    if is_reranker:
+        compile_layers(base.model, RERANKER_MODULES if is_reader else WRITTEN_MODULES)
+    if is_reader:
         require_use(settings, vocabulary=base.model.config.vocab_size)
-        return RerankingTask(base, settings, load_start(base, settings), read_data(settings), processes=processes)
+        task = RerankingTask if isinstance(kind, RerankerSettings) else JudgingTask
+        return task(base, settings, load_start(base, settings), read_data(settings), processes=processes)
     return HypernetworkTask(base, settings, build(base, settings, processes=processes))
 
 

@@ -44,6 +44,7 @@ class FastWeightManifest(BaseModel):
     )
     weights_sha256: str = Field(description="Over the shards' own sha256, in order: identifies the weights.")
     reranker_sha256: str | None = Field(default=None, description="Of reranker.safetensors, where there is one.")
+    judge_sha256: str | None = Field(default=None, description="Of judge.safetensors, where there is one.")
 
 
 class _Format(BaseModel):
