@@ -10,6 +10,7 @@ Legend: R cases of a micro-batch, D hidden width.
 import random
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -38,6 +39,7 @@ Case = Pair | Claim
 ALLOWED: dict[Verdict, tuple[int, ...]] = {"unrelated": (0,), "adds": (1,), "replaces": (2,), "not replaces": (0, 1)}
 """Outputs of the heads that a verdict allows."""
 
+_Case = TypeVar("_Case", Pair, Claim)
 _TRIES = 200
 _AT_ONCE = 32
 
@@ -171,7 +173,7 @@ def _ids(base: BaseModel, case: Case) -> list[int]:
     return claim_ids(base, case.text, case.question, case.answer)
 
 
-def _drawn[T](draw: Callable[[], T | None]) -> T:
+def _drawn(draw: Callable[[], _Case | None]) -> _Case:
     for _ in range(_TRIES):
         case = draw()
         if case is not None:
