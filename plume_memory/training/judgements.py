@@ -47,8 +47,12 @@ class Claim:
     text: str
     question: str
     answer: str
+    """Empty: whether the text answers the question at all is what is judged."""
     supported: bool
 
+
+UNSAID = 0.35
+"""Share of claims without an answer."""
 
 # --- invented facts: every kind of pair, in the relations' own words -----------------------------------------
 
@@ -72,6 +76,9 @@ class FactPairs:
         """Draw a claim: of one to three statements, a question about one or about something near."""
         if chance.random() < 0.3:
             return _twin_claim(chance)
+        if chance.random() < 0.06:
+            told = [_told(chance, *self._fact(chance)) for _ in range(chance.choice((1, 2, 3)))]
+            return Claim(" ".join(told), chance.choice(GENERAL), "", supported=False)
         relation, subject, value = self._fact(chance)
         question = relation.fill(chance.choice(relation.questions), subject, value)
         told = _told(chance, relation, subject, value)
@@ -79,7 +86,8 @@ class FactPairs:
         roll = chance.random()
         said = value
         supported = True
-        if roll < 0.5:
+        unsaid = chance.random() < UNSAID
+        if roll < 0.5 or (unsaid and roll < 0.68):
             pass
         elif roll < 0.6:
             said = draw_value(chance, relation.value, value)
@@ -90,7 +98,7 @@ class FactPairs:
         elif roll < 0.76:
             old, said = value, draw_value(chance, relation.value, value)
             told = _changed(chance, relation, subject, old, said)
-            if chance.random() < 0.5 and holds(told, old):
+            if not unsaid and chance.random() < 0.5 and holds(told, old):
                 said = old
             supported = said != old
         elif roll < 0.82 and relation.ends:
@@ -101,6 +109,8 @@ class FactPairs:
             supported = False
         evidence = [told, *others]
         chance.shuffle(evidence)
+        if unsaid:
+            return Claim(" ".join(evidence), question, "", supported)
         reply = value_reply(question, Fact(relation, subject, said))
         answer = reply if chance.random() < 0.75 and reply.count(said) == 1 else said
         return Claim(" ".join(evidence), question, answer, supported)
@@ -239,6 +249,43 @@ def _lowered(sentence: str) -> str:
 _LOWERED = frozenset(["The", "At", "In", "On", "For", "Of", "We", "My", "Our", "A", "An", "It", "To", "By", "With", "From"])
 
 
+GENERAL = (
+    "What is the capital of Portugal?",
+    "How many legs does a spider have?",
+    "Write a short poem about the sea.",
+    "Translate 'good morning' into Italian.",
+    "What is 17 times 6?",
+    "Why is the sky blue?",
+    "Who painted the Mona Lisa?",
+    "Give me three tips for better sleep.",
+    "Explain how a bicycle stays upright.",
+    "Name a fruit that is yellow.",
+    "What is the boiling point of water?",
+    "How do I reverse a list in Python?",
+    "Who wrote Romeo and Juliet?",
+    "What comes after Thursday?",
+    "Tell me a joke.",
+    "What is the largest planet?",
+    "Summarise what photosynthesis is.",
+    "Which language is spoken in Brazil?",
+    "Suggest a name for a cat.",
+    "How many minutes are in a day?",
+    "What is the opposite of cold?",
+    "Who was the first person on the moon?",
+    "Write an e-mail that declines an invitation.",
+    "What does HTTP stand for?",
+    "Is a tomato a fruit?",
+    "How do vaccines work?",
+    "Recommend a film for a rainy evening.",
+    "What is the square root of 81?",
+    "Hello, how are you?",
+    "Thanks, that was helpful!",
+    "In which year did the Second World War end?",
+    "What is a synonym of happy?",
+)
+"""Questions that no memory needs to be asked."""
+
+
 # --- near names, and whose ------------------------------------------------------------------------------------
 
 
@@ -266,6 +313,9 @@ def _twin_claim(chance: random.Random) -> Claim:
     question = attribute.question.format(s=one)
     both = [_stated(chance, attribute, one, value), _stated(chance, attribute, other, wrong)]
     roll = chance.random()
+    if chance.random() < UNSAID:
+        chance.shuffle(told := [both[0], *both[1 : 1 + chance.randint(0, 1)]])
+        return Claim(both[1] if roll < 0.5 else " ".join(told), question, "", supported=roll >= 0.5)
     if roll < 0.35:  # the other alone
         return Claim(both[1], question, chance.choice((wrong, both[1].replace(other, one))), supported=False)
     chance.shuffle(both)
@@ -347,9 +397,12 @@ def claim_of(sample: Sample, chance: random.Random) -> Claim | None:
     beside = [i for i in range(len(sentences)) if i != at]
     some = chance.sample(beside, min(len(beside), chance.choice((0, 1, 2))))
     roll = chance.random()
+    unsaid = chance.random() < UNSAID
+    if unsaid and roll < 0.55:
+        return Claim(_joined(sentences, [at, *some]), ask.question, "", supported=True)
     if roll < 0.5:
         return Claim(_joined(sentences, [at, *some]), ask.question, _answer(ask, ask.answer, chance), supported=True)
-    if roll < 0.7 or len(asks) < 2:  # the right sentence, a wrong value
+    if not unsaid and (roll < 0.7 or len(asks) < 2):  # the right sentence, a wrong value
         values = [one.answer for one in asks if not holds(ask.answer, one.answer) and not holds(one.answer, ask.answer)]
         inside = [value for value in values if holds(_joined(sentences, [at, *some]), value)]
         wrong = chance.choice(inside or values) if values else garbled(chance, ask.answer)
@@ -357,6 +410,9 @@ def claim_of(sample: Sample, chance: random.Random) -> Claim | None:
             return None
         return Claim(_joined(sentences, [at, *some]), ask.question, _answer(ask, wrong, chance), supported=False)
     lacking = [i for i in beside if not holds(sentences[i], ask.answer)]
+    if unsaid:
+        shown = chance.sample(lacking, min(len(lacking), chance.choice((1, 2, 3))))
+        return Claim(_joined(sentences, shown), ask.question, "", supported=False) if shown else None
     values = [one.answer for one in asks if any(holds(sentences[i], one.answer) for i in lacking)]
     if not lacking or not values:
         return None
