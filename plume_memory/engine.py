@@ -16,6 +16,7 @@ from pathlib import Path
 from plume_memory.distill import DistillationParameterizer
 from plume_memory.encoding import Cache, TextEncoder
 from plume_memory.errors import InvalidInput
+from plume_memory.hypernet.judge import JudgeWeights
 from plume_memory.hypernet.loading import load_hypernetwork
 from plume_memory.hypernet.parameterizer import Parameterizer
 from plume_memory.hypernet.shipped import chosen_network
@@ -29,9 +30,11 @@ from plume_memory.model.states import States
 from plume_memory.model.streams import Row
 from plume_memory.policy import AnswerPolicy, Calibration
 from plume_memory.records import History, Unit, join_units
+from plume_memory.retrieval.judge import Judge
 from plume_memory.retrieval.reader import Reader
 from plume_memory.segmentation.tokens import counter_of
 from plume_memory.segmentation.windows import Segmenter, WindowRule
+from plume_memory.superseding import Superseding
 
 Progress = Callable[[str, int, int], None]
 """Called with (what is being done, steps done, steps in all)."""
@@ -67,6 +70,7 @@ class Engine:
         policy: AnswerPolicy | None = None,
         *,
         reranker: LoraFactors | None = None,
+        judge: JudgeWeights | None = None,
         calibration: Calibration | None = None,
     ) -> None:
         """Put an engine together.
@@ -78,6 +82,8 @@ class Engine:
                 adapter per unit, `STATES_POLICY` without one.
             reranker: attached while the model reads units for a question, with `retrieval="reader"`; the bare model
                 reads without.
+            judge: says what a text replaces and whether an answer is supported; without one nothing is replaced but by
+                the caller's word, and confidence rests on fewer signals.
             calibration: of `Answer.confidence`, fitted for the parameterizer; by default none.
 
         Raises:
@@ -104,6 +110,9 @@ class Engine:
             windows=_window_rule(parameterizer, self.policy),
         )
         self._reranker = reranker
+        self._judge_weights = judge
+        self.judge = None if judge is None else Judge(base, judge)
+        self.superseding = Superseding(base, self.judge, self.policy.supersedes_at)
 
     @classmethod
     def load(
@@ -145,19 +154,35 @@ class Engine:
             distilled = policy.over(DISTILLED_POLICY) if policy else None
             return cls(base, DistillationParameterizer(base, progress=progress), distilled)
         loaded = load_hypernetwork(base, network, policy, cache=cache)
-        return cls(base, loaded.parameterizer, loaded.policy, reranker=loaded.reranker, calibration=loaded.calibration)
+        return cls(
+            base,
+            loaded.parameterizer,
+            loaded.policy,
+            reranker=loaded.reranker,
+            judge=loaded.judge,
+            calibration=loaded.calibration,
+        )
 
     def composed_with(self, policy: AnswerPolicy) -> "Engine":
-        """Return an engine of the same model, parameterizer and reranker with another policy."""
-        return Engine(self.base, self.parameterizer, policy, reranker=self._reranker, calibration=self.calibration)
+        """Return an engine of the same model, parameterizer, reranker and judge with another policy."""
+        return Engine(
+            self.base,
+            self.parameterizer,
+            policy,
+            reranker=self._reranker,
+            judge=self._judge_weights,
+            calibration=self.calibration,
+        )
 
     @cached_property
     def fingerprint(self) -> str:
-        """sha256 over model, parameterizer, policy and reranker: with a log prefix it determines every answer."""
+        """sha256 over model, parameterizer, policy, reranker and judge: with a log prefix it settles every answer."""
         own = self.parameterizer.fingerprint if self.parameterizer else "none"
         parts = [self.base.fingerprint, str(self.base.dtype), own, self.policy.model_dump()]
         if self._reranker is not None:
             parts.append(hashlib.sha256(to_bytes(self._reranker)).hexdigest())
+        if self.judge is not None:
+            parts.append(self.judge.sha256)
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     # --- history → factors ----------------------------------------------------------------------

@@ -25,6 +25,7 @@ from plume_memory.records import (
     ErasureCertificate,
     ForgetOptions,
     History,
+    Replacement,
     ScoredUnit,
     Verification,
     Version,
@@ -35,6 +36,7 @@ from plume_memory.store.chain import NO_PARENT
 from plume_memory.store.database import Database
 from plume_memory.store.erasure import Erasures
 from plume_memory.store.log import Log
+from plume_memory.store.overruling import with_overrules
 from plume_memory.store.paths import default_artifacts, is_missing_file
 
 if TYPE_CHECKING:  # torch is imported when a model is first needed, not when a log is read
@@ -145,19 +147,25 @@ class ParametricMemory:
         idempotency_key: str | None = None,
         expected_version: int | None = None,
         metadata: dict[str, Any] | None = None,
+        replaces: Sequence[int] = (),
+        keep: bool | Sequence[int] = False,
         derive: bool = True,
     ) -> Version:
-        """Append an update and derive its factors.
+        """Append an update and derive its factors and what it replaces.
 
         Args:
             text: what is now true; it supersedes what it contradicts and leaves the rest.
             idempotency_key: the same key with the same text is one update, however often it is sent.
             expected_version: append only if this is still the newest version.
-            metadata: JSON kept with the version.
+            metadata: JSON kept with the version; "plume" is a name of ours in it.
+            replaces: updates whose texts it replaces, whatever the judge says. A part of one: see `forget`.
+            keep: updates of which it replaces nothing, whatever the judge says; True: of none.
             derive: compute the factors now; otherwise the next read does.
 
         Raises:
-            InvalidInput: an empty text, text a database cannot hold, or metadata that is not JSON.
+            InvalidInput: an empty text, text a database cannot hold, metadata that is not JSON, or what is named in
+                `replaces` or `keep` is no update.
+            VersionNotFound: there is no version that `replaces` or `keep` names.
             VersionConflict: the memory has moved on since `expected_version`.
             IdempotencyConflict: the key was used with another text, or for an update that was erased since.
             StoreUnavailable: nothing was written; or, as any other error of deriving (ModelError, ArtifactError, …),
@@ -165,10 +173,12 @@ class ParametricMemory:
                 again. Sent again without a key it would be a second update.
         """
         self._check_open()
+        for named in (*replaces, *(() if isinstance(keep, bool) else keep)):
+            self._check_update(named)
         version = self._log.append(
             self.name,
             text,
-            metadata=metadata,
+            metadata=with_overrules(metadata, replaces=replaces, keep=keep),
             idempotency_key=idempotency_key,
             expected_version=expected_version,
         )
@@ -374,6 +384,16 @@ class ParametricMemory:
         self._check_open()
         return self._log.version(self.name, number)
 
+    def replacements(self, version: int | None = None) -> tuple[Replacement, ...]:
+        """Return which units no longer hold at a version (the newest by default), and what took their place.
+
+        Judged pair by pair when a text is written; `update(replaces=…, keep=…)` overrules it. Needs the model.
+
+        Raises:
+            VersionNotFound: there is no such version.
+        """
+        return self.at(version=version).replacements
+
     def text_at(self, version: int | None = None) -> History:
         """Return the history that holds at a version (the newest by default); needs no model.
 
@@ -483,6 +503,13 @@ class ParametricMemory:
     def _check_open(self) -> None:
         if self._closed:
             raise MemoryClosed(f"Memory {self.name!r} was closed; open it again with ParametricMemory.open.")
+
+    def _check_update(self, number: int) -> None:
+        if isinstance(number, bool) or not isinstance(number, int):
+            raise InvalidInput(f"`replaces` and `keep` name versions by number, got {number!r}.")
+        kind = self._log.version(self.name, number).kind
+        if kind != "update":
+            raise InvalidInput(f"Version {number} is a {kind}, which has no text to replace or keep. Name an update.")
 
     def _pinned(self) -> "Snapshots":
         from plume_memory.answering.snapshots import Snapshots  # noqa: PLC0415 — torch: seconds, and only when asked

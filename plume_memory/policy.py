@@ -67,6 +67,13 @@ class AnswerPolicy(BaseModel):
         description="Least gain of the best unit (`ScoredUnit.gain`, nats); below it the memory is not relevant, and "
         "the bare model answers. Half of it is enough where question and unit name the same. None: always relevant.",
     )
+    supersedes_at: float | None = Field(
+        default=None,
+        gt=0,
+        le=1,
+        description="Least probability, by the judge, that a later unit replaces an earlier one for the earlier one to "
+        "be no evidence any more. None: every unit stays.",
+    )
     retry_scale: float | None = Field(
         default=None,
         gt=0,

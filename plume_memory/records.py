@@ -55,11 +55,24 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True)
+class Overrules:
+    """What the caller of an update decided of what it replaces; kept in the version's metadata."""
+
+    replaces: tuple[int, ...] = ()
+    """Updates whose texts it replaces, whatever the judge says."""
+    keeps: tuple[int, ...] = ()
+    """Updates of which it replaces nothing, whatever the judge says."""
+    keeps_all: bool = False
+    """It replaces nothing but what `replaces` names."""
+
+
+@dataclass(frozen=True, slots=True)
 class Transition:
     """One text of a history, with the version that brought it."""
 
     version: int
     text: str
+    overrules: Overrules = Overrules()
 
 
 class ForgetOptions(TypedDict, total=False):
@@ -216,6 +229,28 @@ def join_units(units: Iterable[Unit]) -> str:
     return texts[0] if len(texts) == 1 else " ".join(text.strip() for text in texts)
 
 
+class Verdict(NamedTuple):
+    """What a later text does to an earlier one: probabilities that add up to 1."""
+
+    unrelated: float
+    """It is about something else."""
+    adds: float
+    """Both hold."""
+    replaces: float
+    """What the earlier one says no longer holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """A unit that no longer holds, and what took its place."""
+
+    earlier: Unit
+    later: Unit
+    probability: float
+    """That the later one replaces it, as the judge found (retrieval/judge.py); 1.0 where the caller said so."""
+    by_caller: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class ScoredUnit:
     """A unit with its score for one query."""
@@ -232,7 +267,7 @@ class ScoredUnit:
     """Nats by which reading the unit makes the query likelier than reading no text, summed over the tokens that gain.
     None where it was not read."""
     superseded: bool = field(default=False, compare=False)
-    """Whether another unit that was read takes its place (retrieval/supersede.py): it is no evidence."""
+    """Whether a later unit replaced it (`Replacement`): it is no evidence."""
 
 
 def best_gain(units: Sequence[ScoredUnit]) -> float | None:

@@ -15,6 +15,7 @@ from eval.methods.protocol import Prepared, Reply
 from eval.records import MuseQuestion, MuseTransition
 from plume_memory.answering.answer import PreparedQuestion, decode_all, evidence_of, prepare
 from plume_memory.answering.grounding import source_of
+from plume_memory.answering.replaced import Replaced, told_of
 from plume_memory.encoding import Cache
 from plume_memory.engine import Engine
 from plume_memory.errors import InvalidInput
@@ -123,8 +124,11 @@ class Plume:
         """Units, their index, and the global adapter."""
         transitions = tuple(Transition(number, text) for number, text in enumerate(transition.texts, start=1))
         history = History(transition.id, len(transitions), transitions)
-        index = UnitIndex(self.engine.segmenter.units(transitions))
-        return PreparedPlume(self, index, None if self.streams == "memory only" else self._global(history))
+        units = self.engine.segmenter.units(transitions)
+        retired = Replaced(self.engine, self.cache, told_of(transitions, units)).retired
+        return PreparedPlume(
+            self, UnitIndex(units), retired, None if self.streams == "memory only" else self._global(history)
+        )
 
     def _global(self, history: History) -> LoraFactors | None:
         if self.global_form == "whole texts":
@@ -158,6 +162,8 @@ class PreparedPlume:
 
     method: Plume
     index: UnitIndex
+    retired: frozenset[int]
+    """Positions of the units that no longer hold."""
     global_adapter: LoraFactors | None
 
     def answer(self, questions: Sequence[MuseQuestion]) -> list[Reply]:
@@ -171,7 +177,7 @@ class PreparedPlume:
         """What a question is answered from, the first in rank first."""
         method = self.method
         if method.evidence == "routed":
-            return evidence_of(method.engine, self.index, question.question, method.cache)
+            return evidence_of(method.engine, self.index, question.question, method.cache, retired=self.retired)
         # the latest unit that shares the longest piece of the evidence: it may run over a unit's end
         gold = max(self.index, key=lambda unit: (_shared(unit.text, question.gold_evidence), unit.position))
         return (ScoredUnit(gold, 0.0),)

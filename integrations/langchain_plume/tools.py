@@ -7,7 +7,7 @@ error of plume_memory comes back to the agent as the tool's answer with status "
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from plume_memory.terms import terms_of
 
 if TYPE_CHECKING:
     from plume_memory.memory import ParametricMemory
-    from plume_memory.records import Transition, Version
+    from plume_memory.records import Replacement, Transition, Version
 
 _SHOWN = 5
 """Updates named to an agent that must choose one."""
@@ -155,15 +155,17 @@ class HistoryTool(MemoryTool):
     name: str = "history"
     description: str = (
         "List what was written to long-term memory, forgotten and rolled back, oldest first. Returns JSON; `holds` "
-        "says whether an update's text still counts, and a text that does not is left out."
+        "says whether an update's text still counts, and a text that does not is left out; `replaces` lists what an "
+        "update replaced, with the probability that it does."
     )
     args_schema: type[BaseModel] = HistoryInput
 
     def _run(self, limit: int = 10, run_manager: CallbackManagerForToolRun | None = None) -> str:
         with _as_tool_error():
             memory = self._own_memory()
-            held = {transition.version: transition.text for transition in memory.text_at().transitions}
-            return _json([_entry(version, held) for version in memory.history(limit=limit)])
+            snapshot = memory.at()
+            held = {transition.version: transition.text for transition in memory.text_at(snapshot.version).transitions}
+            return _json([_entry(each, held, snapshot.replacements) for each in memory.history(limit=limit)])
 
 
 def _named(memory: "ParametricMemory", text: str) -> "Transition":
@@ -197,7 +199,7 @@ def _shown(updates: "list[Transition]") -> str:
     return listed if len(newest) == len(updates) else f"{listed}; and {len(updates) - len(newest)} earlier ones"
 
 
-def _entry(version: "Version", held: dict[int, str]) -> dict[str, Any]:
+def _entry(version: "Version", held: dict[int, str], replaced: "Sequence[Replacement]") -> dict[str, Any]:
     entry: dict[str, Any] = {
         "version": version.number,
         "kind": version.kind,
@@ -206,7 +208,14 @@ def _entry(version: "Version", held: dict[int, str]) -> dict[str, Any]:
     if version.kind == "update":
         # What was taken back, a text or a part of it, must not come back to the model through its prompt.
         text = held.get(version.number)
-        return {**entry, "holds": False} if text is None else {**entry, "holds": True, "text": text}
+        if text is None:
+            return {**entry, "holds": False}
+        own = [
+            {"version": one.earlier.version, "text": one.earlier.text, "probability": round(one.probability, 3)}
+            for one in replaced
+            if one.later.version == version.number
+        ]
+        return {**entry, "holds": True, "text": text, **({"replaces": own} if own else {})}
     return {**entry, **({"restores": version.restores} if version.restores else {"forgets": version.forgets})}
 
 

@@ -43,14 +43,18 @@ class PreparedQuestion:
     """The same with more weight on the evidence's adapter; None: it is not decoded again."""
 
 
-def evidence_of(engine: Engine, index: UnitIndex, question: str, cache: Cache) -> tuple[ScoredUnit, ...]:
+def evidence_of(
+    engine: Engine, index: UnitIndex, question: str, cache: Cache, *, retired: frozenset[int] = frozenset()
+) -> tuple[ScoredUnit, ...]:
     """Steps 2 and 3: the evidence of a question; none where the memory is empty or not relevant.
+
+    Of the units at the positions in `retired` none is evidence, as they no longer hold.
 
     Raises:
         InvalidInput: the question has half a character.
     """
     policy = engine.policy
-    ranked = retrieve(index, question, engine.reader.of(cache), policy, k=policy.evidence_units)
+    ranked = retrieve(index, question, engine.reader.of(cache), policy, k=policy.evidence_units, retired=retired)
     return choose_evidence(ranked, question, policy)
 
 

@@ -17,16 +17,17 @@ _FIRST_PERSON = frozenset(["i", "me", "mine", "my", "myself", "our", "ours", "us
 def choose_evidence(ranked: Sequence[ScoredUnit], question: str, policy: AnswerPolicy) -> tuple[ScoredUnit, ...]:
     """Return the units an answer is made from, the first in rank first; none where the memory is not relevant.
 
-    They are the best `evidence_units` that none supersedes; the first alone where it leads.
+    They are the best `evidence_units` that hold; the first alone where it leads.
 
     Args:
         ranked: of `retrieve`.
         question: what is asked.
         policy: its `retrieval` ranked them.
     """
+    current = [one for one in ranked if not one.superseded][: policy.evidence_units]
     if policy.retrieval == "lexical":
-        return tuple(ranked[: policy.evidence_units])
-    current = [one for one in ranked if one.gain is not None and not one.superseded][: policy.evidence_units]
+        return tuple(current)
+    current = [one for one in current if one.gain is not None]
     if not current or not is_relevant(current, question, policy.min_gain):
         return ()
     return (current[0],) if leads(current, policy.lead) else tuple(current)

@@ -13,6 +13,7 @@ from typing import Any, Literal, Unpack
 
 from plume_memory.answering.answer import PreparedQuestion, decode_all, decode_stream, evidence_of, finish, prepare
 from plume_memory.answering.options import AskOptions, DecodeOptions, settings_of
+from plume_memory.answering.replaced import Replaced
 from plume_memory.encoding import Cache
 from plume_memory.engine import Engine
 from plume_memory.errors import InvalidInput
@@ -21,7 +22,7 @@ from plume_memory.lora.files import export_peft, save_factors
 from plume_memory.model.decode import DecodeSettings, Step, collect
 from plume_memory.model.hub import named_source
 from plume_memory.model.prompt import Message
-from plume_memory.records import Answer, History, ScoredUnit
+from plume_memory.records import Answer, History, Replacement, ScoredUnit
 from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.retrieval.retrieve import retrieve
 
@@ -38,9 +39,10 @@ class AnswerChunk:
 class Snapshot:
     """A memory pinned to one version. Made by `ParametricMemory.at`; read-only."""
 
-    def __init__(self, history: History, index: UnitIndex, engine: Engine, cache: Cache) -> None:
+    def __init__(self, history: History, index: UnitIndex, replaced: Replaced, engine: Engine, cache: Cache) -> None:
         self._history = history
         self._index = index
+        self._replaced = replaced
         self._engine = engine
         self._cache = cache
         self._deriving = threading.Lock()
@@ -50,7 +52,8 @@ class Snapshot:
     @classmethod
     def of_nothing(cls, engine: Engine) -> "Snapshot":
         """An empty history that belongs to no memory: the bare model answers, in the same frame."""
-        return cls(History(memory="", version=0, transitions=()), UnitIndex(()), engine, _NoCache())
+        cache = _NoCache()
+        return cls(History(memory="", version=0, transitions=()), UnitIndex(()), Replaced(engine, cache), engine, cache)
 
     @property
     def memory(self) -> str:
@@ -76,9 +79,18 @@ class Snapshot:
                 self._derived = True
             return self._global
 
+    @property
+    def replacements(self) -> tuple[Replacement, ...]:
+        """Every unit that no longer holds at this version, and what took its place; in the order of that.
+
+        Judged and kept the first time it is needed (retrieval/judge.py): docs/judgements.md says how often it errs.
+        """
+        return self._replaced.found
+
     def derive(self) -> None:
-        """Compute and keep the global adapter; a unit's evidence is made when a question first activates it."""
+        """Compute and keep the global adapter and what was replaced; evidence is made when a question needs it."""
         _ = self.global_adapter
+        _ = self._replaced.found
 
     def discard(self) -> int:
         """Delete everything derived for this version; returns the number of texts.
@@ -102,7 +114,8 @@ class Snapshot:
         if k < 1:
             raise InvalidInput(f"k must be at least 1, got {k}.")
         engine = self._engine
-        return retrieve(self._index, query, engine.reader.of(self._cache), engine.policy, k=k)[:k]
+        reader = engine.reader.of(self._cache)
+        return retrieve(self._index, query, reader, engine.policy, k=k, retired=self._replaced.retired)[:k]
 
     def ask(self, question: str | Sequence[Message], **options: Unpack[AskOptions]) -> Answer:
         """Answer from the weights: the prompt holds the question only.
@@ -207,7 +220,7 @@ class Snapshot:
             messages = _turns(question)
             asked = _asked(messages)
             framed = engine.base.chat.framed(messages, tools)
-            evidence = evidence_of(engine, self._index, asked, self._cache)
+            evidence = evidence_of(engine, self._index, asked, self._cache, retired=self._replaced.retired)
             # an empty memory, or one that is not relevant to the question, needs no global adapter
             global_adapter = self.global_adapter if evidence else None
             prepared.append(prepare(engine, asked, framed, evidence, global_adapter, self._cache, tools=bool(tools)))

@@ -6,8 +6,10 @@ lets go of everything older than that: also when another object, or another proc
 
 import threading
 from collections import OrderedDict
+from dataclasses import dataclass
 
 from plume_memory.answering.pinned import Snapshot
+from plume_memory.answering.replaced import Replaced, told_of
 from plume_memory.engine import Engine
 from plume_memory.records import History
 from plume_memory.retrieval.lexical import UnitIndex
@@ -40,7 +42,7 @@ class Snapshots:
         self._artifacts = artifacts
         self._lock = threading.Lock()
         self._kept: OrderedDict[int, Snapshot] = OrderedDict()
-        self._newest: tuple[History, UnitIndex] | None = None
+        self._newest: _Indexed | None = None
         self._last_erasure = 0
 
     def at(self, number: int) -> Snapshot:
@@ -62,7 +64,8 @@ class Snapshots:
         if is_stale:
             self._engine.release(cache.place)
         history = self._log.history(self._memory, number)
-        snapshot = Snapshot(history, self._index(history, last_erasure), self._engine, cache)
+        indexed = self._indexed(history, cache, last_erasure)
+        snapshot = Snapshot(history, indexed.index, indexed.replaced, self._engine, cache)
         with self._lock:
             if last_erasure != self._last_erasure:
                 return snapshot  # pinned before an erasure, perhaps with what it erased: given out, and not kept
@@ -86,16 +89,30 @@ class Snapshots:
         self._kept.clear()
         self._newest = None
 
-    def _index(self, history: History, last_erasure: int) -> UnitIndex:
-        """Routing index of a history; an update extends the newest one instead of reading everything again."""
+    def _indexed(self, history: History, cache: DerivedCache, last_erasure: int) -> "_Indexed":
+        """Units of a history; an update extends the newest ones instead of reading everything again."""
         with self._lock:
             known = self._newest
-        if known and history.transitions[: len(known[0].transitions)] == known[0].transitions:
-            fresh = history.transitions[len(known[0].transitions) :]
-            index = known[1].extended(self._engine.segmenter.units(fresh, first_position=len(known[1])))
+        cut = self._engine.segmenter.units
+        if known and history.transitions[: len(known.history.transitions)] == known.history.transitions:
+            fresh = history.transitions[len(known.history.transitions) :]
+            units = cut(fresh, first_position=len(known.index))
+            replaced = known.replaced.extended(told_of(fresh, units), known.index, cache) if fresh else known.replaced
+            indexed = _Indexed(history, known.index.extended(units), replaced)
         else:
-            index = UnitIndex(self._engine.segmenter.units(history.transitions))
+            units = cut(history.transitions)
+            told = told_of(history.transitions, units)
+            indexed = _Indexed(history, UnitIndex(units), Replaced(self._engine, cache, told))
         with self._lock:
             if last_erasure == self._last_erasure:
-                self._newest = (history, index)
-        return index
+                self._newest = indexed
+        return indexed
+
+
+@dataclass(frozen=True, slots=True)
+class _Indexed:
+    """One history, cut into units."""
+
+    history: History
+    index: UnitIndex
+    replaced: Replaced

@@ -1,7 +1,7 @@
 """Commands on one memory: write, ask, look back, keep in order."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +10,7 @@ import typer
 from plume_memory.cli.output import ERR, OUT, ProgressBar, add_row, emit, plain, say, table
 from plume_memory.errors import InvalidInput, PlumeError
 from plume_memory.memory import DEFAULT_MODEL, DEFAULT_URL, ParametricMemory
-from plume_memory.records import Answer, Version
+from plume_memory.records import Answer, Replacement, Version
 
 MemoryName = Annotated[str, typer.Option("--memory", "-m", help="Name of the memory.", envvar="PLUME_MEMORY")]
 Url = Annotated[str, typer.Option("--db", help="SQLAlchemy URL of the log.", envvar="PLUME_DB")]
@@ -20,6 +20,7 @@ Hypernetwork = Annotated[
     typer.Option("--hypernetwork", help="auto, shipped, distill, none, or a folder.", envvar="PLUME_HYPERNETWORK"),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Replaced = Annotated[bool, typer.Option("--replaced", help="Also what was replaced by what; loads the model.")]
 At = Annotated[int | None, typer.Option("--at", help="Version to read; the newest by default.")]
 
 
@@ -55,6 +56,13 @@ def update(
     file: Annotated[Path | None, typer.Option("--file", "-f", help="Read the text from a file.")] = None,
     key: Annotated[str | None, typer.Option("--key", help="Idempotency key.")] = None,
     expected: Annotated[int | None, typer.Option("--expected-version", help="Only if this is the newest.")] = None,
+    replaces: Annotated[
+        list[int] | None, typer.Option("--replaces", help="A version whose text it replaces. Repeatable.")
+    ] = None,
+    keep: Annotated[
+        list[int] | None, typer.Option("--keep", help="A version of which it replaces nothing. Repeatable.")
+    ] = None,
+    keep_all: Annotated[bool, typer.Option("--keep-all", help="It replaces nothing.")] = False,
     defer: Annotated[bool, typer.Option("--defer", help="Write the log only; the next read derives.")] = False,
     name: MemoryName = "default",
     url: Url = DEFAULT_URL,
@@ -65,7 +73,14 @@ def update(
     """Append an update and write it into the weights."""
     given = _text(text, file)
     with _open(name, url, model, hypernetwork) as memory:
-        version = memory.update(given, idempotency_key=key, expected_version=expected, derive=False)
+        version = memory.update(
+            given,
+            idempotency_key=key,
+            expected_version=expected,
+            replaces=replaces or (),
+            keep=True if keep_all else keep or (),
+            derive=False,
+        )
         if not defer:  # said before the long part: interrupted here, the update is not lost and not to be repeated
             ERR.print(f"version {version.number} is in the log; writing it into the weights ...", style="dim")
             memory.at(version=version.number).derive()
@@ -113,14 +128,25 @@ def chat(
 
 def history(
     limit: Annotated[int | None, typer.Option("--limit", "-n", help="Only the newest entries.")] = None,
+    replaced: Replaced = False,
     name: MemoryName = "default",
     url: Url = DEFAULT_URL,
+    model: Model = DEFAULT_MODEL,
+    hypernetwork: Hypernetwork = "auto",
     as_json: AsJson = False,
 ) -> None:
     """List the log's entries, oldest first."""
-    with ParametricMemory.open(name, url=url, create=False) as memory:
+    with _open(name, url, model, hypernetwork, create=False) as memory:
         versions = memory.history(limit=limit)
-        emit(versions, as_json, lambda: _show_versions(versions))
+        found = memory.replacements() if replaced else ()
+        shown = [one for one in found if one.later.version >= (versions[0].number if versions else 0)]
+        listed = {"versions": versions, "replaced": shown} if replaced else versions
+
+        def people() -> None:
+            _show_versions(versions)
+            _show_replaced(shown)
+
+        emit(listed, as_json, people)
 
 
 def show(at: At = None, name: MemoryName = "default", url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
@@ -137,21 +163,27 @@ def show(at: At = None, name: MemoryName = "default", url: Url = DEFAULT_URL, as
 def diff(
     before: Annotated[int, typer.Argument(help="A version.")],
     after: Annotated[int, typer.Argument(help="Another version.")],
+    replaced: Replaced = False,
     name: MemoryName = "default",
     url: Url = DEFAULT_URL,
+    model: Model = DEFAULT_MODEL,
+    hypernetwork: Hypernetwork = "auto",
     as_json: AsJson = False,
 ) -> None:
     """Show which texts one version holds and another does not."""
-    with ParametricMemory.open(name, url=url, create=False) as memory:
+    with _open(name, url, model, hypernetwork, create=False) as memory:
         found = memory.diff(before, after)
+        known = set(memory.replacements(before)) if replaced else set()
+        fresh = [one for one in memory.replacements(after) if one not in known] if replaced else []
 
         def people() -> None:
             for sign, color, side in (("-", "red", found.removed), ("+", "green", found.added)):
                 for transition in side:
                     OUT.print(f"[{color}]{sign} {transition.version}[/{color}] ", end="")
                     say(transition.text)
+            _show_replaced(fresh)
 
-        emit(found, as_json, people)
+        emit({**plain(found), "replaced": plain(fresh)} if replaced else found, as_json, people)
 
 
 def rollback(
@@ -321,6 +353,13 @@ def _show_versions(versions: list[Version]) -> None:
         created = f"{version.created_at:%Y-%m-%d %H:%M:%S}Z"
         add_row(rows, str(version.number), version.kind, created, _shown_text(version))
     OUT.print(rows)
+
+
+def _show_replaced(found: Sequence[Replacement]) -> None:
+    for one in found:
+        by = "said so by its caller" if one.by_caller else f"{one.probability:.2f}"
+        earlier, later = (" ".join(unit.text.split()) for unit in (one.earlier, one.later))
+        say(f"version {one.later.version} replaces of version {one.earlier.version} ({by}): {earlier!r} -> {later!r}")
 
 
 def _shown_text(version: Version) -> str:

@@ -34,6 +34,8 @@ class JudgeWeights:
     """[OUTPUTS, D] of the heads."""
     bias: Tensor
     """[OUTPUTS]."""
+    sha256: str = ""
+    """Of the file it was read from."""
 
 
 def save_judge(judge: JudgeWeights, folder: Path) -> str:
@@ -79,7 +81,8 @@ def load_judge(folder: Path, sha256: str) -> JudgeWeights:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 — no mapping
         names = sorted({name.rpartition(".")[0] for name in tensors} - {"heads"})
         modules = {name: Pair(tensors[f"{name}.A"], tensors[f"{name}.B"]) for name in names}
-        return JudgeWeights(LoraFactors(modules, tuple(layers)), tensors["heads.weight"], tensors["heads.bias"])
+        adapter = LoraFactors(modules, tuple(layers))
+        return JudgeWeights(adapter, tensors["heads.weight"], tensors["heads.bias"], sha256)
     except OSError as err:
         raise CheckpointError(
             f"The network in {folder} has a judge, and {FILE} cannot be read: {err.strerror}. Install or train anew."

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from plume_memory.hypernet.d2l.loading import load_d2l_parameterizer
 from plume_memory.hypernet.fastweight.checkpoint import is_fast_weight, read_manifest
 from plume_memory.hypernet.fastweight.parameterizer import load_fast_weight_parameterizer
+from plume_memory.hypernet.judge import JudgeWeights, load_judge
 from plume_memory.hypernet.parameterizer import Parameterizer
 from plume_memory.hypernet.reranker import load_reranker
 from plume_memory.lora.factors import LoraFactors
@@ -15,12 +16,13 @@ from plume_memory.policy import AnswerPolicy, Calibration
 
 
 class LoadedHypernetwork(NamedTuple):
-    """A parameterizer with the policy it was measured with, its calibration, and its reranker if it has one."""
+    """A parameterizer with the policy it was measured with, its calibration, its reranker and judge if any."""
 
     parameterizer: Parameterizer
     policy: AnswerPolicy
     calibration: Calibration
     reranker: LoraFactors | None = None
+    judge: JudgeWeights | None = None
 
 
 def load_hypernetwork(
@@ -48,6 +50,7 @@ def load_hypernetwork(
         parameterizer = load_fast_weight_parameterizer(base, source)
         reranker = load_reranker(source, manifest.reranker_sha256) if manifest.reranker_sha256 else None
         chosen = policy.over(manifest.policy) if policy else manifest.policy
-        return LoadedHypernetwork(parameterizer, chosen, manifest.calibration, reranker)
+        judge = load_judge(source, manifest.judge_sha256) if manifest.judge_sha256 else None
+        return LoadedHypernetwork(parameterizer, chosen, manifest.calibration, reranker, judge)
     chosen = policy or AnswerPolicy()
     return LoadedHypernetwork(load_d2l_parameterizer(base, source, chosen, cache=cache), chosen, Calibration())

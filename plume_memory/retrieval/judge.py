@@ -7,7 +7,6 @@ Legend: R cases of a batch, S tokens of the longest, D hidden width.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,23 +14,13 @@ from torch import Tensor
 from plume_memory.hypernet.judge import JudgeWeights
 from plume_memory.model.adapters import attached, shared_rows
 from plume_memory.model.base import BaseModel
+from plume_memory.records import Verdict
 
 BATCH_TOKENS = 4096
 """Most tokens of one forward pass, padding included; a single case may have more."""
 
 TEXT_TOKENS = 256
 """Of a longer text the beginning is read, of a longer question the end."""
-
-
-class Relation(NamedTuple):
-    """What a later text does to an earlier one: probabilities that add up to 1."""
-
-    unrelated: float
-    """It is about something else."""
-    adds: float
-    """Both hold."""
-    replaces: float
-    """What the earlier one says no longer holds."""
 
 
 class Judge:
@@ -44,14 +33,15 @@ class Judge:
 
     def __init__(self, base: BaseModel, weights: JudgeWeights) -> None:
         self._base = base
+        self.sha256 = weights.sha256
         self._rows = shared_rows(weights.adapter, device=base.device, dtype=base.dtype)
         self._weight = weights.weight.to(base.device, torch.float32)
         self._bias = weights.bias.to(base.device, torch.float32)
 
-    def relations(self, pairs: Sequence[tuple[str, str]]) -> list[Relation]:
+    def verdicts(self, pairs: Sequence[tuple[str, str]]) -> list[Verdict]:
         """Judge pairs of (earlier, later) texts."""
         scores = self._scores([pair_ids(self._base, earlier, later) for earlier, later in pairs])
-        return [Relation(*row) for row in torch.softmax(scores[:, :3], dim=1).tolist()]
+        return [Verdict(*row) for row in torch.softmax(scores[:, :3], dim=1).tolist()]
 
     def support(self, claims: Sequence[tuple[str, str, str]]) -> list[float]:
         """Return the log-odds that a text says what (text, question, answer) has it answer."""

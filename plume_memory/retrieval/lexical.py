@@ -15,7 +15,7 @@ The paper leaves the IDF and the unit size open: docs/decisions says what was me
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from itertools import islice, takewhile
 
 import numpy as np
@@ -144,15 +144,17 @@ class UnitIndex:
             order = np.concatenate([order, _falling(scores, np.flatnonzero(~is_candidate))])
         return [ScoredUnit(self[int(i)], float(scores[i])) for i in order[:k]]
 
-    def best(self, query: str, *, k: int, tied: int) -> list[ScoredUnit]:
+    def best(self, query: str, *, k: int, tied: int, without: Container[int] = ()) -> list[ScoredUnit]:
         """Return the `k` best units that are no questions, by falling score, and up to `tied` that equal the last.
+
+        Those at the positions in `without` are left out.
 
         Of all items under a heading that the query names none is better than another, so none is left out by its
         place alone.
         """
         scores = self.score(query)
         order = (int(i) for i in _falling(scores, np.arange(len(self))))
-        eligible = (i for i in order if not asks(self[i].text[self[i].own :]))
+        eligible = (i for i in order if i not in without and not asks(self[i].text[self[i].own :]))
         best = list(islice(eligible, k))
         if best and scores[best[-1]] > 0:
             last = scores[best[-1]]

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Protocol
 
@@ -10,7 +11,6 @@ from plume_memory.policy import AnswerPolicy
 from plume_memory.records import ScoredUnit
 from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.retrieval.reader import Reading
-from plume_memory.retrieval.supersede import verdicts
 
 SHORTLIST = 32
 """Units that are read: the best by their words. It bounds what a question costs on a long history."""
@@ -26,12 +26,19 @@ class Reads(Protocol):
         """Return what each text does for the question."""
 
 
-def retrieve(index: UnitIndex, question: str, reader: Reads, policy: AnswerPolicy, *, k: int) -> list[ScoredUnit]:
+def retrieve(
+    index: UnitIndex,
+    question: str,
+    reader: Reads,
+    policy: AnswerPolicy,
+    *,
+    k: int,
+    retired: frozenset[int] = frozenset(),
+) -> list[ScoredUnit]:
     """Return units by falling score; with `retrieval="lexical"` in METHOD's order of activation.
 
-    Of the reader's, a unit that supersedes others stands just before the likeliest of them, and these are flagged
-    `superseded`; behind all that were read come the others, by their words. Questions are not read. A blank question
-    has no likelihood: the units come latest first.
+    The reader reads those that hold and are no questions, the best by their words; behind them come the others, by
+    their words. A blank question has no likelihood: the units come latest first.
 
     Args:
         index: the units of a history.
@@ -39,6 +46,7 @@ def retrieve(index: UnitIndex, question: str, reader: Reads, policy: AnswerPolic
         reader: not called with `retrieval="lexical"`, nor for a blank question.
         policy: `retrieval` and `delta` count.
         k: most units to return; those that were read are all returned.
+        retired: positions of units that no longer hold: not read, and flagged `superseded`.
 
     Raises:
         InvalidInput: `k` is below 1, or half a character is asked and read.
@@ -48,34 +56,24 @@ def retrieve(index: UnitIndex, question: str, reader: Reads, policy: AnswerPolic
     if len(index) == 0:
         return []
     if policy.retrieval == "lexical" or not question.strip():
-        return index.rank(question, delta=policy.delta if policy.retrieval == "lexical" else 0.0, k=k)
-    shortlist = index.best(question, k=SHORTLIST, tied=TIED)
-    read = _read(shortlist, question, reader)
+        delta = policy.delta if policy.retrieval == "lexical" else 0.0
+        ranked = [_flagged(one, retired) for one in index.rank(question, delta=delta, k=k + len(retired))]
+        return sorted(ranked, key=lambda one: one.superseded)[:k]  # stable
+    units = [one.unit for one in index.best(question, k=SHORTLIST, tied=TIED, without=retired)]
+    readings = reader.read([unit.text for unit in units], question) if units else []
+    read = [ScoredUnit(u, _probability(r.log_p), r.gain) for u, r in zip(units, readings, strict=True)]
+    read.sort(key=lambda one: (-one.score, -one.unit.position))
     if len(read) >= k:
         return read
     seen = {one.unit.position for one in read}
     least = min((one.score for one in read), default=1.0)
     rest = (one for one in index.rank(question, delta=0.0, k=k + len(read)) if one.unit.position not in seen)
-    unread = (ScoredUnit(one.unit, one.score * least) for one in rest)
+    unread = (_flagged(ScoredUnit(one.unit, one.score * least), retired) for one in rest)
     return read + list(islice(unread, k - len(read)))
 
 
-def _read(shortlist: Sequence[ScoredUnit], question: str, reader: Reads) -> list[ScoredUnit]:
-    """The shortlist as the reader ranks it."""
-    if not shortlist:
-        return []
-    units = sorted((one.unit for one in shortlist), key=lambda unit: unit.position)  # which is time
-    readings = reader.read([unit.text for unit in units], question)
-    log_p = [one.log_p for one in readings]
-    found = verdicts(units, question, log_p)
-    order: dict[int, bool] = {}
-    for i in sorted(range(len(units)), key=lambda i: (-log_p[i], -i)):
-        newest, about = found[i]
-        order.setdefault(newest, not about)
-        order.setdefault(i, True)
-    return [
-        ScoredUnit(units[i], _probability(log_p[i]), readings[i].gain, superseded) for i, superseded in order.items()
-    ]
+def _flagged(one: ScoredUnit, retired: frozenset[int]) -> ScoredUnit:
+    return replace(one, superseded=True) if one.unit.position in retired else one
 
 
 def _probability(log_p: float) -> float:

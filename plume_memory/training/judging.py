@@ -19,16 +19,20 @@ from torch.nn import functional as F
 from plume_memory.errors import TrainingError
 from plume_memory.hypernet.fastweight.checkpoint import write_manifest
 from plume_memory.hypernet.judge import OUTPUTS, JudgeWeights, save_judge
-from plume_memory.lora.factors import LoraFactors, Pair as FactorPair
+from plume_memory.lora.factors import LoraFactors
+from plume_memory.lora.factors import Pair as FactorPair
 from plume_memory.model.adapters import attached, shared_rows
 from plume_memory.model.base import BaseModel
-from plume_memory.retrieval.judge import claim_ids, pair_ids, padded
+from plume_memory.retrieval.judge import claim_ids, padded, pair_ids
 from plume_memory.training.build import card_of
 from plume_memory.training.card import TaskCard
+from plume_memory.training.cases import Claim, Pair, Verdict
 from plume_memory.training.data import Data
 from plume_memory.training.facts import FAMILIES
+from plume_memory.training.facts.cases import FactPairs
+from plume_memory.training.facts.relation import Relation
 from plume_memory.training.inputs import inputs_of
-from plume_memory.training.judgements import Claim, FactPairs, Pair, Verdict, claim_of, pair_of
+from plume_memory.training.judgements import claim_of, pair_of
 from plume_memory.training.reranking import RerankerNetwork, Start
 from plume_memory.training.settings import FactsData, JudgeSettings, TrainSettings
 from plume_memory.training.student import plain_attention
@@ -42,6 +46,7 @@ ALLOWED: dict[Verdict, tuple[int, ...]] = {"unrelated": (0,), "adds": (1,), "rep
 _Case = TypeVar("_Case", Pair, Claim)
 _TRIES = 200
 _AT_ONCE = 32
+_ALIKE = 8
 
 
 class JudgeNetwork(nn.Module):
@@ -64,7 +69,9 @@ class JudgeNetwork(nn.Module):
 class JudgingTask:
     """See `training.task_protocol.Task`."""
 
-    def __init__(self, base: BaseModel, settings: TrainSettings, start: Start, data: Data, *, processes: int = 1) -> None:
+    def __init__(
+        self, base: BaseModel, settings: TrainSettings, start: Start, data: Data, *, processes: int = 1
+    ) -> None:
         own = settings.network
         assert isinstance(own, JudgeSettings), "another network has another task"
         self._start, self._own, self._data = start, own, data
@@ -156,11 +163,18 @@ class JudgingTask:
         """[R, OUTPUTS] float32 of some cases, and the tokens read."""
         base = self.base
         rows = [_ids(base, case) for case in cases]
-        ids, last = padded(rows, base)
         adapter = shared_rows(self.network.adapter.factors(), device=base.device, dtype=base.dtype)
+        order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
+        parts = []
         with attached(base.model, adapter), plain_attention(base):
-            hidden = base.model.model(input_ids=ids, use_cache=False).last_hidden_state
-        own = hidden[torch.arange(len(rows), device=ids.device), last].float()
+            for at in range(
+                0, len(order), _ALIKE
+            ):  # of like length: attention in plain operations is held for backward
+                ids, last = padded([rows[i] for i in order[at : at + _ALIKE]], base)
+                hidden = base.model.model(input_ids=ids, use_cache=False).last_hidden_state
+                parts.append(hidden[torch.arange(len(ids), device=ids.device), last].float())
+        places = torch.tensor(order, device=base.device).argsort()
+        own = torch.cat(parts)[places]
         return own @ self.network.weight.T + self.network.bias, sum(map(len, rows))
 
     def _all(self, cases: Sequence[Case]) -> Tensor:
@@ -181,7 +195,7 @@ def _drawn(draw: Callable[[], _Case | None]) -> _Case:
     raise TrainingError(f"{_TRIES} samples in a row gave nothing to judge; use texts of several sentences.")
 
 
-def _relations(settings: TrainSettings, *, held_out: bool) -> list:  # type: ignore[type-arg]
+def _relations(settings: TrainSettings, *, held_out: bool) -> list[Relation]:
     excluded = [set(one.exclude_families) for one in settings.data if isinstance(one, FactsData)]
     never = set.intersection(*excluded) if excluded else set()
     return [one for family, own in FAMILIES.items() if (family in never) == held_out for one in own]
@@ -208,7 +222,8 @@ def _right_pairs(scores: Tensor, pairs: Sequence[Pair]) -> float:
 
 def _right(scores: Tensor, claims: Sequence[Claim]) -> float:
     said = (scores[:, 3] > 0).tolist()
-    return sum(one == claim.supported for one, claim in zip(said, claims, strict=True)) / max(1, len(claims))
+    hits = sum(bool(one) == claim.supported for one, claim in zip(said, claims, strict=True))
+    return hits / max(1, len(claims))
 
 
 def _figures(scores: Tensor, pairs: Sequence[Pair]) -> dict[str, float]:

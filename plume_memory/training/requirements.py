@@ -4,7 +4,14 @@ from collections import Counter
 
 from plume_memory.errors import TrainingError
 from plume_memory.training.facts.relations import FAMILIES
-from plume_memory.training.settings import FactsData, JsonlData, JudgeSettings, RerankerSettings, TextData, TrainSettings
+from plume_memory.training.settings import (
+    FactsData,
+    JsonlData,
+    JudgeSettings,
+    RerankerSettings,
+    TextData,
+    TrainSettings,
+)
 
 
 def require_use(settings: TrainSettings, *, vocabulary: int) -> None:
@@ -57,11 +64,13 @@ def _require_objectives(settings: TrainSettings, vocabulary: int) -> None:
 
 def _require_choices(settings: TrainSettings) -> None:
     if settings.start is None:
-        raise TrainingError("A reranker or judge belongs to a hypernetwork: name the folder of a trained one in `start`.")
+        raise TrainingError(
+            "A reranker or judge belongs to a hypernetwork: name the folder of a trained one in `start`."
+        )
     if settings.curriculum.states_share > 0:
         raise TrainingError(
-            f"curriculum.states_share is {settings.curriculum.states_share:g}, and a reranker or judge reads sentences, without "
-            "states beside it; set it to 0."
+            f"curriculum.states_share is {settings.curriculum.states_share:g}, and a reranker or judge reads "
+            "sentences, without states beside it; set it to 0."
         )
     for one in settings.data:
         if isinstance(one, TextData):
@@ -71,8 +80,8 @@ def _require_choices(settings: TrainSettings) -> None:
     for one in (*settings.data, *settings.evaluation.prose):
         if isinstance(one, JsonlData) and not one.extractive:
             raise TrainingError(
-                f"Source {one.name!r} has `extractive` off, and a reranker or judge learns from sentences that hold the answer; "
-                "leave it on."
+                f"Source {one.name!r} has `extractive` off, and a reranker or judge learns from sentences that hold "
+                "the answer; leave it on."
             )
 
 

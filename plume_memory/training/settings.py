@@ -64,7 +64,7 @@ class RerankerSettings(BaseModel):
 
 
 class JudgeSettings(BaseModel):
-    """An adapter and two heads with which the base model judges texts and answers (training/judging), beside `start`."""
+    """An adapter and heads with which the base model judges texts and answers (training/judging), beside `start`."""
 
     model_config = _FROZEN
 
@@ -209,9 +209,8 @@ class TrainSettings(BaseModel):
 
     model: str = "smollm2-135m"
     network: Annotated[
-        FastWeightSettings | D2LSettings | RerankerSettings | JudgeSettings, Field(discriminator="kind")] = (
-        FastWeightSettings()
-    )
+        FastWeightSettings | D2LSettings | RerankerSettings | JudgeSettings, Field(discriminator="kind")
+    ] = FastWeightSettings()
     start: str | None = Field(default=None, description="Folder of a trained hypernetwork to go on from.")
     data_root: str = Field(default=".", description="Folder that the paths of `data` and `evaluation` start from.")
     data: tuple[Annotated[FactsData | JsonlData | TextData, Field(discriminator="kind")], ...] = (FactsData(),)

@@ -31,7 +31,9 @@ from plume_memory.training.task_protocol import StepReport
 from plume_memory.training.writing import Written, rows_of
 
 
-def build_task(settings: TrainSettings, device: str | None, processes: int = 1) -> "HypernetworkTask | RerankingTask | JudgingTask":
+def build_task(
+    settings: TrainSettings, device: str | None, processes: int = 1
+) -> "HypernetworkTask | RerankingTask | JudgingTask":
     """Load the base model and the data, make or load the network.
 
     Args:

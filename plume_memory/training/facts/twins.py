@@ -179,7 +179,9 @@ def near_name(chance: random.Random, name: str, fresh: str) -> str:
         if places:
             place = chance.choice(places)
             letter = chance.choice([char for char in _VOWELS if char != words[at][place].lower()])
-            words[at] = words[at][:place] + (letter.upper() if words[at][place].isupper() else letter) + words[at][place + 1 :]
+            words[at] = (
+                words[at][:place] + (letter.upper() if words[at][place].isupper() else letter) + words[at][place + 1 :]
+            )
         else:
             words[at] += chance.choice("aeo")
     changed = " ".join(words)
