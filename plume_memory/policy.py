@@ -74,6 +74,12 @@ class AnswerPolicy(BaseModel):
         description="Least probability, by the judge, that a later unit replaces an earlier one for the earlier one to "
         "be no evidence any more. None: every unit stays.",
     )
+    known_at: float | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="Least confidence at which an answer counts as known. None: evidence is enough.",
+    )
     retry_scale: float | None = Field(
         default=None,
         gt=0,
@@ -128,3 +134,7 @@ class Calibration(BaseModel):
     slope: float = Field(default=1.0, description="On the log-odds of the geometric mean of the tokens' probabilities.")
     offset: float = Field(default=0.0, description="Added to them.")
     per_nat: float = Field(default=0.0, description="Added for each nat of the evidence's gain.")
+    answerable: float = Field(
+        default=0.0, description="On the judge's log-odds that the evidence answers the question."
+    )
+    support: float = Field(default=0.0, description="On the judge's log-odds that the evidence says the answer.")

@@ -317,6 +317,20 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class Signals:
+    """What `Answer.confidence` is made of; see answering/calibration.py."""
+
+    mean_log_prob: float
+    """Of the answer's tokens, nats, below 0."""
+    gain: float | None = None
+    """Best of the evidence's units, nats; None where none was read."""
+    answerable: float | None = None
+    """Log-odds, by the judge, that the evidence answers the question; None without evidence or judge."""
+    support: float | None = None
+    """Log-odds, by the judge, that the evidence says what the answer says; None without evidence or judge."""
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """What a memory answered, and from what."""
 
@@ -333,8 +347,12 @@ class Answer:
     confidence: float
     """How sure the answer is, in [0, 1]; see answering/calibration.py. Calibrated for the network where it brings a
     calibration: then the share of answers of such confidence that said what the memory was told. Without evidence
-    nothing the memory was told is in the answer and it is low: of "What is the capital of France?" ask
-    `evidence is None` instead."""
+    nothing the memory was told is in the answer and it is 0.0."""
+    known: bool = True
+    """Whether the memory was told this, as far as it can tell: there is evidence, and the confidence reaches the
+    policy's `known_at`."""
+    signals: Signals | None = None
+    """None where nothing was decoded."""
     trace: tuple[TokenTrace, ...] = field(default=(), repr=False)
     evidence_units: tuple[ScoredUnit, ...] = ()
     """Every unit the answer is from, in temporal order."""

@@ -9,7 +9,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from langchain_core.callbacks import CallbackManagerForLLMRun
 from langchain_core.language_models import LanguageModelInput, ModelProfile
@@ -95,6 +95,9 @@ class ChatPlume(BaseChatModel):
     max_string_chars: int = Field(default=512, ge=1)
     """Longest string of a structured answer or a tool call whose schema sets no `maxLength`: a small
     model may otherwise never close one."""
+    unknown: Literal["bare", "abstain"] = "bare"
+    """What is answered where the memory does not know: what the bare model says, or that there is nothing about it in
+    memory; see `DecodeOptions.unknown`. `response_metadata["plume"]["known"]` says which it is."""
     timeout: float | None = None
     """Accepted and not used: nothing leaves the process."""
     max_retries: int | None = None
@@ -178,7 +181,7 @@ class ChatPlume(BaseChatModel):
                 "head": memory.head_hash,
                 "engine": self._engine_key(memory),
             }
-        own = ("max_tokens", "min_tokens", "top_candidates", "trace", "max_string_chars")
+        own = ("max_tokens", "min_tokens", "top_candidates", "trace", "max_string_chars", "unknown")
         # Not under "stop": LangChain puts the stop texts of the call there, over what it finds.
         return {**answers_by, "stop_sequences": self.stop, **{name: getattr(self, name) for name in own}}
 
@@ -303,6 +306,7 @@ class ChatPlume(BaseChatModel):
             top_candidates=self.top_candidates,
             grammar=form.grammar,
             tools=form.tools,
+            unknown=self.unknown,
         )
         with closing(pieces):  # a caller who stops early frees the decode at once
             for piece in pieces:

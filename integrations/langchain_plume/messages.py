@@ -97,6 +97,7 @@ def last_chunk(
     plume: dict[str, Any] = {
         "memory": answer.memory or None,
         "version": answer.version if answer.memory else None,
+        "known": answer.known,
         "confidence": answer.confidence,
         "evidence": None if evidence is None else asdict(evidence),
     }

@@ -6,16 +6,16 @@
     4 rows                 [model + ΔW_g] and [states of the evidence + model + H(evidence)]
     5 decode               model/decode.py
     6 once more            where the answer has no word of its evidence (grounding.py)
-    7 source, confidence   grounding.py, calibration.py
+    7 source, confidence   grounding.py, calibration.py; is it known?
 
 Values go from step to step; nothing here knows a database, a thread or a server.
 """
 
 from collections.abc import Generator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from plume_memory.answering.calibration import confidence
+from plume_memory.answering.calibration import confidence, mean_log_probability
 from plume_memory.answering.evidence import choose_evidence
 from plume_memory.answering.grounding import is_grounded, source_of
 from plume_memory.encoding import Cache
@@ -24,10 +24,13 @@ from plume_memory.lora.factors import LoraFactors
 from plume_memory.model.decode import BATCH, Decoded, DecodeSettings, FusedDecoder, Query, Step
 from plume_memory.model.prompt import Framed
 from plume_memory.policy import AnswerPolicy
-from plume_memory.records import Answer, ScoredUnit, best_gain
+from plume_memory.records import Answer, ScoredUnit, Signals, Usage, best_gain, join_units
 from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.retrieval.retrieve import retrieve
 from plume_memory.terms import terms_of
+
+ABSTENTION = "I have nothing about that in memory."
+"""What is said where `unknown="abstain"` and the memory does not know."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,20 +136,73 @@ def decode_stream(
     yield from again if is_grounded(_whole_words(again), prepared.question, prepared.evidence) else held
 
 
-def finish(engine: Engine, prepared: PreparedQuestion, decoded: Decoded, *, memory: str, version: int) -> Answer:
-    """Step 7: the answer with its source and how sure it is."""
-    evidence = prepared.evidence
+def finish(
+    engine: Engine, prepared: Sequence[PreparedQuestion], decoded: Sequence[Decoded], *, memory: str, version: int
+) -> list[Answer]:
+    """Step 7: the answers with their sources and how sure they are."""
+    judged = iter(_judged(engine, prepared, decoded))
+    answers = []
+    for one, own in zip(prepared, decoded, strict=True):
+        evidence = one.evidence
+        signals = _signals(own, evidence, next(judged) if evidence and own.trace else None)
+        sure = confidence(signals, engine.calibration) if signals and evidence else 0.0
+        answers.append(
+            Answer(
+                text=own.text,
+                memory=memory,
+                version=version,
+                evidence=source_of(own.text, one.question, evidence),
+                usage=own.usage,
+                finish_reason=own.finish_reason,
+                confidence=sure,
+                known=bool(evidence) and sure >= (engine.policy.known_at or 0.0),
+                signals=signals,
+                trace=own.trace,
+                evidence_units=tuple(sorted(evidence, key=lambda each: (each.unit.position, each.unit.start))),
+            )
+        )
+    return answers
+
+
+def unknown_answer(memory: str, version: int) -> Answer:
+    """The abstention to a question that the memory has no evidence for: nothing is decoded."""
     return Answer(
-        text=decoded.text,
+        text=ABSTENTION,
         memory=memory,
         version=version,
-        evidence=source_of(decoded.text, prepared.question, evidence),
-        usage=decoded.usage,
-        finish_reason=decoded.finish_reason,
-        confidence=confidence(decoded.trace, evidence, engine.calibration),
-        trace=decoded.trace,
-        evidence_units=tuple(sorted(evidence, key=lambda one: (one.unit.position, one.unit.start))),
+        evidence=None,
+        usage=Usage(0, 0),
+        finish_reason="stop",
+        confidence=0.0,
+        known=False,
     )
+
+
+def abstained(answer: Answer) -> Answer:
+    """The abstention in place of an answer that is not known; what it would have been from is left in it."""
+    return replace(answer, text=ABSTENTION)
+
+
+def _judged(
+    engine: Engine, prepared: Sequence[PreparedQuestion], decoded: Sequence[Decoded]
+) -> list[tuple[float, float] | None]:
+    """The judge's log-odds on each answer that has evidence: that it answers the question, and says the answer."""
+    pairs = [(one, own) for one, own in zip(prepared, decoded, strict=True) if one.evidence and own.trace]
+    if engine.judge is None:
+        return [None for _ in pairs]
+    claims = []
+    for one, own in pairs:
+        text = join_units([each.unit for each in one.evidence])
+        claims += [(text, one.question, ""), (text, one.question, own.text)]
+    odds = engine.judge.support(claims)
+    return list(zip(odds[::2], odds[1::2], strict=True))
+
+
+def _signals(decoded: Decoded, evidence: Sequence[ScoredUnit], judged: tuple[float, float] | None) -> Signals | None:
+    if not decoded.trace:
+        return None
+    answerable, support = judged or (None, None)
+    return Signals(mean_log_probability(decoded.trace), best_gain(evidence), answerable, support)
 
 
 def _gains_enough(policy: AnswerPolicy, evidence: Sequence[ScoredUnit]) -> bool:

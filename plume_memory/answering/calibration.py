@@ -1,11 +1,11 @@
-"""How sure an answer is. Knows the trace of a decode and the gain of its evidence; no words."""
+"""How sure an answer is. Knows signals, and the trace of a decode; no words."""
 
 import math
 from collections.abc import Sequence
 
 from plume_memory.model.repetition import repeated
 from plume_memory.policy import Calibration
-from plume_memory.records import ScoredUnit, TokenTrace, best_gain
+from plume_memory.records import Signals, TokenTrace
 
 
 def mean_log_probability(trace: Sequence[TokenTrace]) -> float:
@@ -20,20 +20,22 @@ def mean_log_probability(trace: Sequence[TokenTrace]) -> float:
     return min(sum(t.log_prob for t in said) / len(said), -1e-9)
 
 
-def confidence(trace: Sequence[TokenTrace], evidence: Sequence[ScoredUnit], calibration: Calibration) -> float:
-    """Return how sure an answer is, in [0, 1]; 0.0 for an answer without a token.
+def confidence(signals: Signals, calibration: Calibration) -> float:
+    """Return how sure an answer from evidence is, in [0, 1].
 
-        log-odds = slope · logit(exp(mean log p)) + offset + per_nat · gain
+        log-odds = slope · logit(exp(mean log p)) + offset + per_nat · gain + answerable · a + support · s
 
-    with the best gain of the evidence's units, 0 where there is none. Evidence whose gain is unknown, as nobody read
-    it, was not calibrated for where gains count: the geometric mean probability is given.
+    Where a signal that the calibration weighs is missing, as nobody read the evidence or there is no judge, it was not
+    calibrated for this: the geometric mean probability of the tokens is given.
     """
-    if not trace:
-        return 0.0
-    mean = mean_log_probability(trace)
-    gain = best_gain(evidence)
-    if calibration.per_nat and evidence and gain is None:
-        calibration = Calibration()
+    mean = signals.mean_log_prob
+    weighed = (
+        (calibration.per_nat, signals.gain),
+        (calibration.answerable, signals.answerable),
+        (calibration.support, signals.support),
+    )
+    if any(weight and signal is None for weight, signal in weighed):
+        return math.exp(mean)
     odds = calibration.slope * (mean - math.log(-math.expm1(mean))) + calibration.offset
-    odds += calibration.per_nat * (gain or 0.0)
+    odds += sum(weight * (signal or 0.0) for weight, signal in weighed)
     return 1 / (1 + math.exp(-odds)) if odds > -700 else 0.0

@@ -1,12 +1,14 @@
 """How answers are decoded: options of a single call beside the engine's policy, the same for every way of asking."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict, get_args
 
 from plume_memory.errors import InvalidInput
 from plume_memory.model.decode import DecodeSettings
 from plume_memory.model.grammar import Grammar
 from plume_memory.policy import AnswerPolicy
+
+Unknown = Literal["abstain", "bare"]
 
 
 class DecodeOptions(TypedDict, total=False):
@@ -22,6 +24,10 @@ class DecodeOptions(TypedDict, total=False):
     """Keep this many candidates of both streams per token in the trace."""
     grammar: Grammar | None
     """What the answer may look like."""
+    unknown: Unknown
+    """What is given where the memory does not know (`Answer.known`): "abstain", a sentence that says so, or "bare",
+    the bare model's answer where nothing is relevant and else the answer as it is, marked. An answer under a grammar
+    or with tools is given as it is either way. The default: "abstain"."""
 
 
 class AskOptions(DecodeOptions, total=False):
@@ -29,6 +35,18 @@ class AskOptions(DecodeOptions, total=False):
 
     tools: Sequence[Mapping[str, Any]] | None
     """What the model may call, in OpenAI's shape; the answer's text then may hold calls."""
+
+
+def abstains(options: Mapping[str, Any]) -> bool:
+    """Whether an unknown question gets an abstention, by what a caller asked for.
+
+    Raises:
+        InvalidInput: `unknown` is neither.
+    """
+    unknown = options.get("unknown", "abstain")
+    if unknown not in get_args(Unknown):
+        raise InvalidInput(f"`unknown` is one of {', '.join(get_args(Unknown))}; got {unknown!r}.")
+    return unknown == "abstain" and options.get("grammar") is None and not options.get("tools")
 
 
 def settings_of(policy: AnswerPolicy, options: DecodeOptions) -> DecodeSettings:

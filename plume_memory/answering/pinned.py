@@ -11,8 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Unpack
 
-from plume_memory.answering.answer import PreparedQuestion, decode_all, decode_stream, evidence_of, finish, prepare
-from plume_memory.answering.options import AskOptions, DecodeOptions, settings_of
+from plume_memory.answering.answer import (
+    PreparedQuestion,
+    abstained,
+    decode_all,
+    decode_stream,
+    evidence_of,
+    finish,
+    prepare,
+    unknown_answer,
+)
+from plume_memory.answering.options import AskOptions, DecodeOptions, abstains, settings_of
 from plume_memory.answering.replaced import Replaced
 from plume_memory.encoding import Cache
 from plume_memory.engine import Engine
@@ -130,8 +139,8 @@ class Snapshot:
                 turn, or as `DecodeOptions`.
             PromptTooLong: the prompt leaves no room in the model's context window.
         """
-        tools = options.pop("tools", None)
-        return self._answers([question], settings_of(self._engine.policy, options), tools)[0]
+        abstain, tools = abstains(options), options.pop("tools", None)
+        return self._answers([question], settings_of(self._engine.policy, options), tools, abstain=abstain)[0]
 
     def ask_many(self, questions: Sequence[str], **options: Unpack[DecodeOptions]) -> list[Answer]:
         """Answer several questions in batches; see `ask`.
@@ -141,7 +150,8 @@ class Snapshot:
         """
         if isinstance(questions, str):
             raise InvalidInput(f"`questions` is a list of questions; write [{questions!r}], or ask({questions!r}).")
-        return self._answers(questions, settings_of(self._engine.policy, options), None)
+        settings = settings_of(self._engine.policy, options)
+        return self._answers(questions, settings, None, abstain=abstains(options))
 
     def stream(
         self, question: str | Sequence[Message], **options: Unpack[AskOptions]
@@ -150,9 +160,14 @@ class Snapshot:
 
         With `AnswerPolicy.retry_scale` the first piece comes with the first word of the evidence; an answer without
         one is decoded again before anything is given. What may turn out to run on is held back (model/run_on.py).
+        Whether an answer is known is known at its end: with `unknown="abstain"` nothing is given before.
         """
-        tools = options.pop("tools", None)
+        abstain, tools = abstains(options), options.pop("tools", None)
         settings = settings_of(self._engine.policy, options)
+        if abstain:
+            answer = self._answers([question], settings, tools, abstain=True)[0]
+            yield AnswerChunk(answer.text, answer)
+            return
         prepared = self._prepared([question], tools)[0]
         steps: list[Step] = []
         with closing(decode_stream(self._engine.decoder, prepared, settings)) as decoding:
@@ -161,7 +176,7 @@ class Snapshot:
                 if step.finish_reason is None and step.text:
                     yield AnswerChunk(step.text)
         decoded = collect(prepared.query, steps)
-        answer = finish(self._engine, prepared, decoded, memory=self.memory, version=self.version)
+        answer = finish(self._engine, [prepared], [decoded], memory=self.memory, version=self.version)[0]
         yield AnswerChunk(steps[-1].text, answer)
 
     def export_adapter(self, directory: str | Path, *, format: Literal["peft", "safetensors"] = "peft") -> Path:
@@ -203,13 +218,18 @@ class Snapshot:
         questions: Sequence[str | Sequence[Message]],
         settings: DecodeSettings,
         tools: Sequence[Mapping[str, Any]] | None,
+        *,
+        abstain: bool,
     ) -> list[Answer]:
         prepared = self._prepared(questions, tools)
-        decoded = decode_all(self._engine.decoder, prepared, settings)
-        return [
-            finish(self._engine, one, own, memory=self.memory, version=self.version)
-            for one, own in zip(prepared, decoded, strict=True)
-        ]
+        asked = [one for one in prepared if one.evidence or not abstain]
+        decoded = decode_all(self._engine.decoder, asked, settings)
+        finished = iter(finish(self._engine, asked, decoded, memory=self.memory, version=self.version))
+        answers = []
+        for one in prepared:
+            answer = next(finished) if one.evidence or not abstain else unknown_answer(self.memory, self.version)
+            answers.append(abstained(answer) if abstain and not answer.known else answer)
+        return answers
 
     def _prepared(
         self, questions: Sequence[str | Sequence[Message]], tools: Sequence[Mapping[str, Any]] | None

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,6 +23,13 @@ Hypernetwork = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Replaced = Annotated[bool, typer.Option("--replaced", help="Also what was replaced by what; loads the model.")]
 At = Annotated[int | None, typer.Option("--at", help="Version to read; the newest by default.")]
+
+
+class Unknown(StrEnum):
+    """What an unknown question gets: a sentence that says so, or what the bare model says."""
+
+    abstain = "abstain"
+    bare = "bare"
 
 
 def register(app: typer.Typer) -> None:
@@ -92,6 +100,7 @@ def ask(
     at: At = None,
     max_new_tokens: Annotated[int | None, typer.Option("--max-new-tokens", help="Longest answer.")] = None,
     candidates: Annotated[int, typer.Option("--candidates", help="Candidates per token, in --json.")] = 0,
+    unknown: Annotated[Unknown, typer.Option("--unknown", help="Where the memory does not know.")] = Unknown.abstain,
     name: MemoryName = "default",
     url: Url = DEFAULT_URL,
     model: Model = DEFAULT_MODEL,
@@ -101,7 +110,9 @@ def ask(
     """Answer a question from the weights."""
     asked = _stdin() if question == "-" else question
     with _open(name, url, model, hypernetwork, create=False) as memory:
-        answer = memory.at(version=at).ask(asked, max_new_tokens=max_new_tokens, top_candidates=candidates)
+        answer = memory.at(version=at).ask(
+            asked, max_new_tokens=max_new_tokens, top_candidates=candidates, unknown=unknown.value
+        )
         emit(_described(answer), as_json, lambda: _show_answer(answer))
 
 

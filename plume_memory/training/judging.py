@@ -47,6 +47,7 @@ _Case = TypeVar("_Case", Pair, Claim)
 _TRIES = 200
 _AT_ONCE = 32
 _ALIKE = 8
+"""Rows read at once, of like length: what attention in plain operations holds for the backward pass grows with both."""
 
 
 class JudgeNetwork(nn.Module):
@@ -167,9 +168,7 @@ class JudgingTask:
         order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
         parts = []
         with attached(base.model, adapter), plain_attention(base):
-            for at in range(
-                0, len(order), _ALIKE
-            ):  # of like length: attention in plain operations is held for backward
+            for at in range(0, len(order), _ALIKE):
                 ids, last = padded([rows[i] for i in order[at : at + _ALIKE]], base)
                 hidden = base.model.model(input_ids=ids, use_cache=False).last_hidden_state
                 parts.append(hidden[torch.arange(len(ids), device=ids.device), last].float())
