@@ -59,7 +59,8 @@ def retrieve(
         delta = policy.delta if policy.retrieval == "lexical" else 0.0
         ranked = [_flagged(one, retired) for one in index.rank(question, delta=delta, k=k + len(retired))]
         return sorted(ranked, key=lambda one: one.superseded)[:k]  # stable
-    units = [one.unit for one in index.best(question, k=SHORTLIST, tied=TIED, without=retired)]
+    shortlist = index.best(question, k=SHORTLIST, tied=TIED, without=retired)
+    units = sorted((one.unit for one in shortlist), key=lambda unit: unit.position)  # which is time
     readings = reader.read([unit.text for unit in units], question) if units else []
     read = [ScoredUnit(u, _probability(r.log_p), r.gain) for u, r in zip(units, readings, strict=True)]
     read.sort(key=lambda one: (-one.score, -one.unit.position))

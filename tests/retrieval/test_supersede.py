@@ -1,147 +1,180 @@
-"""Which of some units supersede an earlier one, and which say the same of somebody else."""
+"""What an update replaces: which pairs are judged, what the caller decides, what is kept of it."""
 
+import json
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from plume_memory.hypernet.fastweight.checkpoint import read_manifest
-from plume_memory.hypernet.reranker import load_reranker
+from plume_memory.hypernet.judge import load_judge
 from plume_memory.hypernet.shipped import shipped_hypernetwork
 from plume_memory.model.base import BaseModel
-from plume_memory.records import Unit
-from plume_memory.retrieval.reader import Reader
-from plume_memory.retrieval.supersede import REACH_NATS, Verdict, verdicts
+from plume_memory.records import Overrules, Replacement, Transition, Unit, Verdict
+from plume_memory.retrieval.judge import Judge
+from plume_memory.retrieval.lexical import UnitIndex
+from plume_memory.retrieval.supersede import CANDIDATES, by_caller, candidates, replacements, retired
+from plume_memory.superseding import Superseding, Told
 from plume_memory.terms import asks
+from plume_memory.testing import tiny_base
 
 ASKED = "Where does Alice live?"
 BERN, ZURICH = "Alice lives in a flat in Bern.", "Alice now lives in a flat in Zurich."
+NOTHING = Overrules()
 
 
-def told(*texts: str) -> list[Unit]:
+def told(*texts: str, first: int = 0) -> list[Unit]:
     """One unit per version."""
-    return [Unit(i, i + 1, 0, len(text), text) for i, text in enumerate(texts)]
+    return [Unit(i, i + 1, 0, len(text), text) for i, text in enumerate(texts, start=first)]
 
 
-def current(units: Sequence[Unit], log_p: Sequence[float] | None = None, asked: str = ASKED) -> set[int]:
-    """Units that nothing supersedes and that are about what is asked; equally likely if nothing else is said."""
-    return {one.newest for one in verdicts(units, asked, log_p or [-1.0] * len(units)) if one.about}
+def history(*texts: str, overrules: Sequence[Overrules] = ()) -> list[Told]:
+    """One update per text, of one unit each."""
+    units = told(*texts)
+    own = [*overrules, *[NOTHING] * (len(texts) - len(overrules))]
+    return [Told(Transition(u.version, u.text, o), (u,)) for u, o in zip(units, own, strict=True)]
 
 
-def test_a_unit_supersedes_an_earlier_one_that_is_likelier() -> None:
-    found = verdicts(told(BERN, "Bob owns boats.", ZURICH), ASKED, [-1.0, -4.0, -1.49])
-    assert found == [Verdict(2, True), Verdict(1, True), Verdict(2, True)]
+# --- which pairs ----------------------------------------------------------------------------------
 
 
-def test_one_that_shares_too_little_or_is_too_unlikely_or_is_of_the_same_text_supersedes_nothing() -> None:
-    assert current(told(BERN, "Bob has a boat.", "The market is on Tuesdays.")) == {0, 1, 2}
-    assert current(told(BERN, ZURICH), [-1.0, -1.0 - REACH_NATS]) == {1}
-    assert current(told(BERN, ZURICH), [-1.0, -1.0 - REACH_NATS - 1e-9]) == {0, 1}
-    assert current([Unit(i, 1, 0, len(text), text) for i, text in enumerate((BERN, ZURICH))]) == {0, 1}
+def test_a_new_unit_is_judged_against_the_earlier_ones_most_like_it() -> None:
+    before = told(*(f"The moon is {i}." for i in range(20)), BERN)
+    (new,) = told(ZURICH, first=21)
+    pairs = candidates(UnitIndex(before), [new], NOTHING)
+    assert len(pairs) == CANDIDATES
+    assert pairs[0] == (before[-1], new)
+    assert all(later is new for _, later in pairs)
 
 
-def test_an_earlier_unit_supersedes_nothing_however_likely_it_is() -> None:
-    assert verdicts(told(BERN, ZURICH), ASKED, [-0.1, -0.1])[1] == Verdict(1, True)
-    assert current(told(ZURICH, BERN), [-0.5, -0.9]) == {1}
+def test_where_there_are_few_all_are_judged_also_what_shares_no_word() -> None:
+    before = told("I quit.", "Espresso keeps me awake.")
+    (new,) = told("Rooibos it is, from today on.", first=2)
+    assert {earlier.position for earlier, _ in candidates(UnitIndex(before), [new], NOTHING)} == {0, 1}
 
 
-def test_a_later_unit_that_lost_what_was_asked_about_supersedes_nothing() -> None:
-    units = told("The code of room 12 is 4711.", "The code of room 14 is 9923.")
-    assert current(units, asked="What is the code of room 12?") == {0}
-    assert current(units, asked="What is the code of room 14?") == {1}
-    assert current(units, asked="What is the code?") == {1}, "asked about no room, the later supersedes"
+def test_a_question_replaces_nothing_and_nothing_replaces_it() -> None:
+    before = told(BERN, ASKED)
+    assert candidates(UnitIndex(before), told(ASKED, first=2), NOTHING) == []
+    assert [one.text for one, _ in candidates(UnitIndex(before), told(ZURICH, first=2), NOTHING)] == [BERN]
 
 
-@pytest.mark.parametrize(
-    ("texts", "right"),
-    [
-        (("Alice lives in Bern.", "Bob lives in Zurich."), 0),
-        (("Bob lives in Zurich.", "Alice lives in Bern."), 1),
-    ],
-)
-def test_what_says_the_same_of_somebody_else_is_not_about_it_in_whatever_order_it_was_told(
-    texts: tuple[str, str], right: int
-) -> None:
-    assert current(told(*texts)) == {right}
+def test_what_the_caller_decided_is_not_judged() -> None:
+    before, new = told(BERN, "Alice lives by the lake."), told(ZURICH, first=2)
+    index = UnitIndex(before)
+    assert candidates(index, new, Overrules(keeps_all=True)) == []
+    for decided in (Overrules(keeps=(1,)), Overrules(replaces=(1,))):
+        assert [one.version for one, _ in candidates(index, new, decided)] == [2]
 
 
-@pytest.mark.parametrize("heading", ["## Home town of Alice", "Home town of Alice:"])
-def test_a_new_value_under_the_same_heading_supersedes_the_old(heading: str) -> None:
-    texts = [f"{heading}\n- {city}" for city in ("Bern", "Rome")]
-    units = [Unit(i, i + 1, 0, len(text), text, len(heading) + 1) for i, text in enumerate(texts)]
-    assert current(units, asked="What is the home town of Alice?") == {1}
+def test_the_caller_replaces_every_unit_of_the_versions_named() -> None:
+    units = [Unit(0, 1, 0, 3, "One"), Unit(1, 1, 3, 6, "Two"), Unit(2, 2, 0, 5, "Three")]
+    new = told("Four", first=3)
+    assert by_caller(UnitIndex(units), new, Overrules(replaces=(1, 2))) == [
+        Replacement(unit, new[0], 1.0, by_caller=True) for unit in units
+    ]
+    assert by_caller(UnitIndex(units), new, NOTHING) == []
 
 
-def items(*versions: tuple[str, tuple[str, ...]]) -> list[Unit]:
-    """One list per version: its heading, which every item carries, and its items."""
-    found: list[Unit] = []
-    for version, (heading, lines) in enumerate(versions, start=1):
-        for line in lines:
-            text = f"{heading}\n{line}" if heading else line
-            found.append(Unit(len(found), version, 0, len(text), text, len(text) - len(line)))
-    return found
+def test_in_doubt_nothing_is_replaced() -> None:
+    one, other = told(BERN, ZURICH)
+    sure, unsure = Verdict(0.01, 0.05, 0.94), Verdict(0.2, 0.3, 0.5)
+    assert replacements([(one, other)], [sure], 0.9) == [Replacement(one, other, 0.94)]
+    assert replacements([(one, other)], [unsure], 0.9) == []
+    assert retired([Replacement(one, other, 0.94)]) == {0}
+    assert retired([]) == frozenset()
 
 
-@pytest.mark.parametrize(
-    ("question", "lists"),
-    [
-        ("What are Alice's allergies?", (("Alice's allergies:", ("- peanuts",)), ("Alice's allergies:", ("- nuts",)))),
-        ("What is to be bought?", (("Shopping:", ("- milk", "- eggs")), ("Shopping:", ("- bread",)))),
-        ("What is to be bought?", (("Shopping:", ("- milk",)), ("Shopping:", ("- bread", "- eggs")))),
-        ("Which groceries?", (("", ("Groceries: milk",)), ("", ("Groceries: bread",)))),
-        ("What about Alice?", (("name: Alice", ("- Bern",)), ("name: Alice", ("- pilot",)))),
-    ],
-)
-def test_a_list_that_grows_loses_nothing(question: str, lists: tuple[tuple[str, tuple[str, ...]], ...]) -> None:
-    """Its heading names several things, or had several before: a new item stands beside the old ones."""
-    units = items(*lists)
-    assert current(units, asked=question) == set(range(len(units)))
+# --- judged once, and kept ------------------------------------------------------------------------
 
 
-def test_a_single_labelled_value_is_superseded_by_the_next() -> None:
-    assert current(items(("", ("City: Bern",)), ("", ("City: Rome",))), asked="Which city?") == {1}
+class Says:
+    """A judge that finds a replacement where both texts begin with the same word; counts what it is asked."""
+
+    sha256 = "says"
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str]] = []
+
+    def verdicts(self, pairs: Sequence[tuple[str, str]]) -> list[Verdict]:
+        self.asked += pairs
+        return [Verdict(0, 0, 1) if a.split()[0] == b.split()[0] else Verdict(1, 0, 0) for a, b in pairs]
 
 
-def test_of_many_told_of_in_the_same_words_the_one_asked_about_alone_is_left() -> None:
-    """What all say is common then, so by rarity they would share next to nothing."""
-    jobs = {"Alice": "nurse", "Bob": "pilot", "Carla": "baker", "David": "lawyer", "Emma": "painter", "Frank": "farmer"}
-    units = told(*(f"{name} is a {job}." for name, job in jobs.items()))
-    for right, name in enumerate(jobs):
-        assert current(units, asked=f"What is {name}'s job?") == {right}
+class Kept(dict[str, bytes]):
+    """A cache."""
+
+    place = "here"
+
+    def put(self, key: str, kind: str, content: bytes) -> None:
+        assert kind == "verdicts"
+        self[key] = content
+
+    def discard(self, key: str) -> None:
+        self.pop(key, None)
+
+    def is_current(self) -> bool:
+        return True
 
 
-def test_each_of_two_that_hold_what_the_other_lacks_stays() -> None:
-    units = told("Alice directed the film Heron.", "Bob directed the film Lark.")
-    assert current(units, asked="Is Heron or Lark older?") == {0, 1}
+@pytest.fixture(scope="module")
+def base() -> BaseModel:
+    return tiny_base()
 
 
-def test_of_three_tellings_the_last_supersedes_all() -> None:
-    """Also what it could not reach itself: the second supersedes the first, and the third the second."""
-    units = told(*(f"Alice lives in a small flat in {city}." for city in ("Bern", "Zug", "Olten")))
-    assert [one.newest for one in verdicts(units, ASKED, [-1.0, -1.2, -1.4])] == [2, 2, 2]
-    assert [one.newest for one in verdicts(units, ASKED, [-1.0, -1.4, -1.8])] == [2, 2, 2]
-    assert [one.newest for one in verdicts(units, ASKED, [-1.0, -2.0, -1.4])] == [2, 2, 2]
-    assert [one.newest for one in verdicts(units, ASKED, [-1.0, -1.4, -2.0])] == [1, 1, 2]
+def superseding(base: BaseModel, judge: Says | None, at: float | None = 0.9) -> Superseding:
+    return Superseding(base, judge, at)  # type: ignore[arg-type]
 
 
-@given(
-    texts=st.lists(
-        st.lists(st.sampled_from(["Alice", "Bob", "lives", "flat", "Bern", "Zug", "boat"]), min_size=1, max_size=5),
-        max_size=7,
-    ),
-    data=st.data(),
-)
-def test_what_supersedes_is_later_and_itself_not_superseded(texts: list[list[str]], data: st.DataObject) -> None:
-    units = told(*(" ".join(words) for words in texts))
-    log_p = data.draw(st.lists(st.floats(-4.0, -0.5), min_size=len(units), max_size=len(units)))
-    found = verdicts(units, ASKED, log_p)
-    assert len(found) == len(units)
-    for i, one in enumerate(found):
-        assert one.newest >= i
-        assert found[one.newest] == one
-        assert one.newest == i or units[one.newest].version > units[i].version
-    assert not units or any(one.about for one in found), "something is always left"
+def places(found: Sequence[Replacement]) -> list[tuple[int, int]]:
+    return [(one.earlier.position, one.later.position) for one in found]
+
+
+TOLD = ("Alice lives in Bern.", "Bob sails.", "Alice moved.", "Carol paints.", "Bob quit.")
+
+
+def test_each_pair_is_judged_once_however_the_history_is_read(base: BaseModel) -> None:
+    judge, kept = Says(), Kept()
+    found = superseding(base, judge).found(history(*TOLD), UnitIndex(), kept)
+    assert places(found) == [(0, 2), (1, 4)]
+    assert len(judge.asked) == len(set(judge.asked)) == 1 + 2 + 3 + 4
+    assert superseding(base, judge).found(history(*TOLD), UnitIndex(), kept) == found
+    assert len(judge.asked) == 10, "the second time nothing is judged"
+
+
+def test_a_history_that_grows_is_judged_as_one_that_is_read_whole(base: BaseModel) -> None:
+    kept, whole = Kept(), history(*TOLD)
+    found: list[Replacement] = []
+    index = UnitIndex()
+    for one in whole:
+        found += superseding(base, Says()).found([one], index, kept)
+        index = index.extended(one.units)
+    other = Kept()
+    assert superseding(base, Says()).found(whole, UnitIndex(), other) == found
+    assert other == kept
+    assert sorted(superseding(base, Says()).keys(whole, UnitIndex())) == sorted(kept)
+
+
+def test_verdicts_are_kept_by_the_texts_and_the_judge(base: BaseModel) -> None:
+    kept = Kept()
+    superseding(base, Says()).found(history(*TOLD[:2]), UnitIndex(), kept)
+    superseding(base, Says()).found(history(TOLD[0], "Bob rows."), UnitIndex(), kept)
+    other = Says()
+    other.sha256 = "another"
+    superseding(base, other).found(history(*TOLD[:2]), UnitIndex(), kept)
+    assert len(kept) == 3
+    assert all(json.loads(content) == [[1, 0, 0]] for content in kept.values())
+
+
+def test_without_a_judge_or_a_threshold_only_the_caller_replaces(base: BaseModel) -> None:
+    decided = [NOTHING, NOTHING, Overrules(replaces=(1,))]
+    asked = Says()
+    for own in (superseding(base, None), superseding(base, asked, at=None)):
+        assert places(own.found(history(*TOLD, overrules=decided), UnitIndex(), Kept())) == [(0, 2)]
+        assert own.keys(history(*TOLD), UnitIndex()) == []
+    assert asked.asked == []
+
+
+# --- the shipped judge ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -214,38 +247,20 @@ SUPERSEDING = (
 """(told, superseded by, asked)"""
 
 
-def mistaken(reader: Reader) -> tuple[list[str], list[str], list[str]]:
-    """Of pairs of which the later supersedes nothing, the later ones behind which the earlier is lost; of the others,
-    the later ones beside which the earlier stays, and those that are lost."""
-
-    def left(pair: tuple[str, str, str]) -> set[int]:
-        read = reader.read(pair[:2], pair[2])
-        return current(told(*pair[:2]), [one.log_p for one in read], pair[2])
-
-    lost = [pair[1] for pair in OTHERS if 0 not in left(pair)]
-    stayed = [pair[1] for pair in SUPERSEDING if left(pair) != {1}]
-    return lost, stayed, [pair[1] for pair in SUPERSEDING if 1 not in left(pair)]
 
 
 @pytest.mark.model
-def test_of_natural_pairs_the_bare_model_mistakes_five(smollm2: BaseModel) -> None:
-    """The rules are the trained reader's: it tells better what a unit is about, so they ask for less."""
-    lost, stayed, gone = mistaken(Reader(smollm2))
-    assert lost == [
-        "Alice works in Geneva.",
-        "Alice works in Bern.",
-        "Ann reports for duty at nine.",
-        "The launch of Heron is led by Ida Voss.",
-    ]
-    assert stayed == ["The standup has been moved to Tuesday at 10."]
-    assert gone == []
-
-
-@pytest.mark.model
-def test_of_natural_pairs_the_shipped_reader_mistakes_one(smollm2: BaseModel) -> None:
+def test_natural_pairs_are_judged_rightly_by_the_shipped_judge(smollm2: BaseModel) -> None:
     folder = shipped_hypernetwork("smollm2-135m")
     assert folder is not None
-    sha256 = read_manifest(folder).reranker_sha256
-    assert sha256 is not None
+    manifest = read_manifest(folder)
+    assert manifest.judge_sha256 is not None
+    judge, at = Judge(smollm2, load_judge(folder, manifest.judge_sha256)), manifest.policy.supersedes_at
+    assert at is not None
 
-    assert mistaken(Reader(smollm2, load_reranker(folder, sha256))) == ([], ["Alice moved to Zurich."], [])
+    def replaced(pairs: Sequence[tuple[str, str, str]]) -> list[str]:
+        judged = judge.verdicts([(one, other) for one, other, _ in pairs])
+        return [other for (_, other, _), found in zip(pairs, judged, strict=True) if found.replaces >= at]
+
+    assert replaced(OTHERS) == []
+    assert replaced(SUPERSEDING) == [other for _, other, _ in SUPERSEDING]
