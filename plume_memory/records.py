@@ -348,14 +348,14 @@ class Answer:
     """How sure the answer is, in [0, 1]; see answering/calibration.py. Calibrated for the network where it brings a
     calibration: then the share of answers of such confidence that said what the memory was told. Without evidence
     nothing the memory was told is in the answer and it is 0.0."""
+    trace: tuple[TokenTrace, ...] = field(default=(), repr=False)
+    evidence_units: tuple[ScoredUnit, ...] = ()
+    """Every unit the answer is from, in temporal order."""
     known: bool = True
     """Whether the memory was told this, as far as it can tell: there is evidence, and the confidence reaches the
     policy's `known_at`."""
     signals: Signals | None = None
     """None where nothing was decoded."""
-    trace: tuple[TokenTrace, ...] = field(default=(), repr=False)
-    evidence_units: tuple[ScoredUnit, ...] = ()
-    """Every unit the answer is from, in temporal order."""
 
     @property
     def mean_weight(self) -> float:

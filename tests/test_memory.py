@@ -36,7 +36,7 @@ def said(answer: Answer) -> tuple[str, tuple[float, ...]]:
 
 
 def test_an_empty_memory_answers_like_the_bare_model(memory: ParametricMemory) -> None:
-    answer = memory.ask(QUESTION)
+    answer = memory.ask(QUESTION, unknown="bare")
 
     ids = torch.tensor([ENGINE.base.chat.prompt_ids(QUESTION)])
     with torch.no_grad():
@@ -60,7 +60,7 @@ def test_an_update_changes_the_answer_and_names_its_evidence(memory: ParametricM
 
 
 def test_the_prompt_holds_the_question_only(memory: ParametricMemory) -> None:
-    empty = memory.ask(QUESTION).usage.prompt_tokens
+    empty = memory.ask(QUESTION, unknown="bare").usage.prompt_tokens
     memory.update("Alice lives in Bern. " * 30)
 
     assert memory.ask(QUESTION).usage.prompt_tokens == empty

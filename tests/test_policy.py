@@ -187,6 +187,8 @@ def test_every_value_parts_the_fingerprints_of_engines() -> None:
         "evidence_units": 3,
         "lead": 0.5,
         "min_gain": 8.0,
+        "supersedes_at": 0.9,
+        "known_at": 0.5,
         "retry_scale": 3.0,
     }
     assert set(other) == set(AnswerPolicy.model_fields)
@@ -201,7 +203,13 @@ def test_every_value_parts_the_fingerprints_of_engines() -> None:
 
 
 def test_a_calibration_is_the_identity_by_default_and_holds_numbers() -> None:
-    assert Calibration().model_dump() == {"slope": 1.0, "offset": 0.0, "per_nat": 0.0}
+    assert Calibration().model_dump() == {
+        "slope": 1.0,
+        "offset": 0.0,
+        "per_nat": 0.0,
+        "answerable": 0.0,
+        "support": 0.0,
+    }
     with pytest.raises(ValidationError):
         Calibration(slope=float("nan"))
     with pytest.raises(ValidationError):
