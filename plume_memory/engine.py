@@ -31,10 +31,11 @@ from plume_memory.model.streams import Row
 from plume_memory.policy import AnswerPolicy, Calibration
 from plume_memory.records import History, Unit, join_units
 from plume_memory.retrieval.judge import Judge
+from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.retrieval.reader import Reader
 from plume_memory.segmentation.tokens import counter_of
 from plume_memory.segmentation.windows import Segmenter, WindowRule
-from plume_memory.superseding import Superseding
+from plume_memory.superseding import Superseding, told_of
 
 Progress = Callable[[str, int, int], None]
 """Called with (what is being done, steps done, steps in all)."""
@@ -271,12 +272,14 @@ class Engine:
         What joined units became, and what was read of units, goes for every history of the cache's place: it does
         not say whose it was.
         """
-        units = [unit.text for unit in self.segmenter.units(history.transitions)]
+        units = self.segmenter.units(history.transitions)
         windows = [*self.segmenter.windows(history.transitions), *self.segmenter.windows(history.predecessor)]
-        texts = list(dict.fromkeys([*windows, *units]))
+        texts = list(dict.fromkeys([*windows, *(unit.text for unit in units)]))
         plain = self.base.chat.framed([{"role": "user", "content": "?"}])
         states = [self.encoder.states_key(plain.evidence_ids(text)) for text in texts]
         self.encoder.discard([*map(self.encoder.factors_key, texts), *states], cache)
+        for key in self.superseding.keys(told_of(history.transitions, units), UnitIndex()):
+            cache.discard(key)
         self.reader.discard(cache.place)
         return len(texts)
 

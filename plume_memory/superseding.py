@@ -27,6 +27,14 @@ class Told:
     units: tuple[Unit, ...]
 
 
+def told_of(transitions: Sequence[Transition], units: Sequence[Unit]) -> list[Told]:
+    """Put the units of a history to the updates they are of."""
+    by_version: dict[int, list[Unit]] = {}
+    for unit in units:
+        by_version.setdefault(unit.version, []).append(unit)
+    return [Told(one, tuple(by_version.get(one.version, ()))) for one in transitions]
+
+
 class Superseding:
     """Finds what updates replace. Safe to share between threads.
 
@@ -57,7 +65,7 @@ class Superseding:
             index = index.extended(one.units)
         verdicts = self._verdicts(asked, cache)
         judged = [replacements(pairs, own, self._at) for pairs, own in zip(asked, verdicts, strict=True)]
-        return sorted([*chosen, *(one for own in judged for one in own)], key=lambda one: one.later.position)
+        return sorted([*chosen, *(one for own in judged for one in own)], key=_in_time)
 
     def keys(self, told: Sequence[Told], index: UnitIndex) -> list[str]:
         """Return the derivation keys of the verdicts on some updates."""
@@ -88,6 +96,10 @@ class Superseding:
         own = [self._base.fingerprint, str(self._base.dtype), self._base.device.type, self._judge.sha256]
         texts = [(one.text, other.text) for one, other in pairs]
         return hashlib.sha256(json.dumps(["verdicts-1", *own, texts]).encode()).hexdigest()
+
+
+def _in_time(one: Replacement) -> tuple[int, int]:
+    return one.later.position, one.earlier.position
 
 
 def _read(content: bytes | None) -> list[Verdict] | None:

@@ -50,7 +50,9 @@ def pairs(engine: Engine) -> None:
     at = engine.policy.supersedes_at or 0.5
     for style in ("all", *dict.fromkeys(one["style"] for one in told)):
         own = [i for i, one in enumerate(told) if style in ("all", one["style"])]
-        say({"what": "pairs", "style": style, "at": at, **_rates([found[i] for i in own], [wanted[i] for i in own], at)})
+        say(
+            {"what": "pairs", "style": style, "at": at, **_rates([found[i] for i in own], [wanted[i] for i in own], at)}
+        )
     for at in (0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98):
         say({"what": "pairs at", "at": at, **_rates(found, wanted, at)})
     for one, p in zip(told, found, strict=True):
@@ -75,7 +77,12 @@ def near(engine: Engine) -> None:
                 answer = memory.ask(one[f"ask_{side}"], unknown="bare")
                 right = says(answer.text, [one[f"answer_{side}"]]) and not says(answer.text, [one[f"answer_{other}"]])
                 hits.setdefault((one["kind"], side), []).append(float(right))
-                line = {"what": "near", "right": right, "known": answer.known, "confidence": round(answer.confidence, 3)}
+                line = {
+                    "what": "near",
+                    "right": right,
+                    "known": answer.known,
+                    "confidence": round(answer.confidence, 3),
+                }
                 say({**line, "asked": one[f"ask_{side}"], "said": answer.text, "wanted": one[f"answer_{side}"]})
             say({"what": "near replaced", "first": one["first"], "replaced": len(memory.replacements())})
     for (kind, side), own in hits.items():
@@ -130,7 +137,12 @@ def _rates_known(kind: str, own: Sequence[Line], sure: Sequence[float], at: floa
     never = [(float(p >= at), line["memory"]) for line, p in zip(own, sure, strict=True) if line["wanted"] is None]
     right = [(float(p >= at), line["memory"]) for line, p in zip(own, sure, strict=True) if line["right"]]
     told = [(float(line["right"]), line["memory"]) for line in own if line["wanted"] is not None]
-    row: Line = {"what": "known", "kind": kind, "at": round(at, 4), "right_of_told": round(float(np.mean([a for a, _ in told])), 4)}
+    row: Line = {
+        "what": "known",
+        "kind": kind,
+        "at": round(at, 4),
+        "right_of_told": round(float(np.mean([a for a, _ in told])), 4),
+    }
     row |= with_interval("never_told_known", [a for a, _ in never], [b for _, b in never])
     row |= with_interval("right_known", [a for a, _ in right], [b for _, b in right])
     row["auroc"] = round(auroc(np.array(sure), np.array([bool(line["right"]) for line in own])), 4)

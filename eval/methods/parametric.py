@@ -15,7 +15,7 @@ from eval.methods.protocol import Prepared, Reply
 from eval.records import MuseQuestion, MuseTransition
 from plume_memory.answering.answer import PreparedQuestion, decode_all, evidence_of, prepare
 from plume_memory.answering.grounding import source_of
-from plume_memory.answering.replaced import Replaced, told_of
+from plume_memory.answering.replaced import Replaced
 from plume_memory.encoding import Cache
 from plume_memory.engine import Engine
 from plume_memory.errors import InvalidInput
@@ -25,6 +25,7 @@ from plume_memory.model.decode import Decoded, Query
 from plume_memory.model.streams import Row
 from plume_memory.records import History, ScoredUnit, Transition, join_transitions, join_units
 from plume_memory.retrieval.lexical import UnitIndex
+from plume_memory.superseding import told_of
 
 Streams = Literal["fused", "memory only", "global only"]
 GlobalForm = Literal["difference", "scaled full", "whole texts"]

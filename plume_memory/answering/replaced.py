@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from plume_memory.encoding import Cache
 from plume_memory.engine import Engine
-from plume_memory.records import Replacement, Transition, Unit
+from plume_memory.records import Replacement
 from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.retrieval.supersede import retired
 from plume_memory.superseding import Told
@@ -60,11 +60,3 @@ class Replaced:
     def retired(self) -> frozenset[int]:
         """Positions of the units that no longer hold."""
         return retired(self.found)
-
-
-def told_of(transitions: Sequence[Transition], units: Sequence[Unit]) -> list[Told]:
-    """Put the units of a history to the updates they are of."""
-    by_version: dict[int, list[Unit]] = {}
-    for unit in units:
-        by_version.setdefault(unit.version, []).append(unit)
-    return [Told(one, tuple(by_version.get(one.version, ()))) for one in transitions]

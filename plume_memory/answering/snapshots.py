@@ -9,7 +9,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from plume_memory.answering.pinned import Snapshot
-from plume_memory.answering.replaced import Replaced, told_of
+from plume_memory.answering.replaced import Replaced
 from plume_memory.engine import Engine
 from plume_memory.records import History
 from plume_memory.retrieval.lexical import UnitIndex
@@ -19,6 +19,7 @@ from plume_memory.store.derivations import Derivations
 from plume_memory.store.derived import DerivedCache
 from plume_memory.store.log import Log
 from plume_memory.store.sources import Sources
+from plume_memory.superseding import told_of
 
 KEPT = 4
 

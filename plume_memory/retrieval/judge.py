@@ -40,12 +40,14 @@ class Judge:
 
     def verdicts(self, pairs: Sequence[tuple[str, str]]) -> list[Verdict]:
         """Judge pairs of (earlier, later) texts."""
-        scores = self._scores([pair_ids(self._base, earlier, later) for earlier, later in pairs])
+        rows = [[*later_ids(self._base, later), *earlier_ids(self._base, earlier)] for earlier, later in pairs]
+        scores = self._scores(rows)
         return [Verdict(*row) for row in torch.softmax(scores[:, :3], dim=1).tolist()]
 
     def support(self, claims: Sequence[tuple[str, str, str]]) -> list[float]:
         """Return the log-odds that a text says what (text, question, answer) has it answer."""
-        scores = self._scores([claim_ids(self._base, *claim) for claim in claims])
+        rows = [[*text_ids(self._base, text), *said_ids(self._base, *said)] for text, *said in claims]
+        scores = self._scores(rows)
         own: list[float] = scores[:, 3].tolist()
         return own
 
@@ -53,7 +55,7 @@ class Judge:
         """[R, OUTPUTS] float32, on the CPU."""
         found = torch.zeros(len(rows), len(self._bias))
         for batch in _batches(rows):
-            ids, last = padded([rows[i] for i in batch], self._base)
+            ids, last = _padded([rows[i] for i in batch], self._base)
             with self._base.lock, torch.inference_mode(), attached(self._base.model, self._rows):
                 hidden = self._base.model.model(input_ids=ids, use_cache=False).last_hidden_state
                 own = hidden[torch.arange(len(batch), device=ids.device), last].float()  # [R, D]
@@ -61,36 +63,29 @@ class Judge:
         return found
 
 
-def pair_ids(base: BaseModel, earlier: str, later: str) -> list[int]:
-    """Ids of a pair."""
-    return [
-        *_head(base),
-        *base.chat.encode(f"Earlier: {earlier.strip()}")[:TEXT_TOKENS],
-        *base.chat.encode(f"\nLater: {later.strip()}")[:TEXT_TOKENS],
-        *base.chat.encode("\nVerdict:"),
-    ]
+def later_ids(base: BaseModel, later: str) -> list[int]:
+    """What is read of a pair before the earlier text."""
+    return [*_head(base), *base.chat.encode(f"New: {later.strip()}")[:TEXT_TOKENS]]
 
 
-def claim_ids(base: BaseModel, text: str, question: str, answer: str) -> list[int]:
-    """Ids of a claim."""
+def earlier_ids(base: BaseModel, earlier: str) -> list[int]:
+    """What is read of a pair behind the later text."""
+    return [*base.chat.encode(f"\nOld: {earlier.strip()}")[:TEXT_TOKENS], *base.chat.encode("\nVerdict:")]
+
+
+def text_ids(base: BaseModel, text: str) -> list[int]:
+    """What is read of a claim before the question."""
+    return [*_head(base), *base.chat.encode(f"Note: {text.strip()}")[: 2 * TEXT_TOKENS]]
+
+
+def said_ids(base: BaseModel, question: str, answer: str) -> list[int]:
+    """What is read of a claim behind the text."""
     return [
-        *_head(base),
-        *base.chat.encode(f"Note: {text.strip()}")[: 2 * TEXT_TOKENS],
         *base.chat.encode("\nQuestion:"),
         *base.chat.encode(f" {question.strip()}")[-TEXT_TOKENS:],
         *base.chat.encode(f"\nAnswer: {answer.strip()}")[:TEXT_TOKENS],
         *base.chat.encode("\nSupported:"),
     ]
-
-
-def padded(rows: Sequence[list[int]], base: BaseModel) -> tuple[Tensor, Tensor]:
-    """Ids [R, S] padded on the right, and the place [R] of each row's last token.
-
-    No mask: causal attention looks back only, so no token of a row ever sees its padding.
-    """
-    width = -(-max(map(len, rows)) // 16) * 16  # kernels are made for every width anew
-    ids = torch.tensor([[*row, *[0] * (width - len(row))] for row in rows], device=base.device)
-    return ids, torch.tensor([len(row) - 1 for row in rows], device=base.device)
 
 
 def _head(base: BaseModel) -> list[int]:
@@ -108,3 +103,13 @@ def _batches(rows: Sequence[list[int]]) -> Iterable[list[int]]:
         batch.append(row)
     if batch:
         yield batch
+
+
+def _padded(rows: Sequence[list[int]], base: BaseModel) -> tuple[Tensor, Tensor]:
+    """Ids [R, S] padded on the right, and the place [R] of each row's last token.
+
+    No mask: causal attention looks back only, so no token of a row ever sees its padding.
+    """
+    width = -(-max(map(len, rows)) // 16) * 16  # kernels are made for every width anew
+    ids = torch.tensor([[*row, *[0] * (width - len(row))] for row in rows], device=base.device)
+    return ids, torch.tensor([len(row) - 1 for row in rows], device=base.device)

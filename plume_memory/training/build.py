@@ -15,6 +15,7 @@ from plume_memory.hypernet.fastweight import checkpoint as fastweight
 from plume_memory.hypernet.fastweight.config import FastWeightConfig
 from plume_memory.hypernet.fastweight.network import FastWeightNetwork
 from plume_memory.hypernet.fastweight.parameterizer import warn_of_another_model
+from plume_memory.hypernet.judge import JudgeWeights, load_judge, save_judge
 from plume_memory.hypernet.reranker import load_reranker, save_reranker
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.model.base import BaseModel
@@ -72,7 +73,7 @@ def build(base: BaseModel, settings: TrainSettings, *, processes: int = 1, cache
     data = read_data(settings)
     writer = _writer(base, settings, data.source)
     policy = _policy(settings)  # now: its start may be gone when the network is saved
-    reranker = _reranker(settings)
+    reranker, judge = _reranker(settings), _judge(settings)
     teacher = None
     if settings.objectives.distillation > 0:
         teacher = Teacher(base, settings.objectives.top_k, (cache or default_cache() / "training") / "teacher.db")
@@ -84,7 +85,7 @@ def build(base: BaseModel, settings: TrainSettings, *, processes: int = 1, cache
         writer=writer,
         teacher=teacher,
         processes=processes,
-        save=lambda folder: _save(writer, folder, base, settings, policy, reranker),
+        save=lambda folder: _save(writer, folder, base, settings, policy, reranker, judge),
         card=lambda: card_of(base, settings),
     )
 
@@ -195,6 +196,7 @@ def _save(
     settings: TrainSettings,
     policy: AnswerPolicy,
     reranker: LoraFactors | None,
+    judge: JudgeWeights | None,
 ) -> None:
     network = writer.network
     if isinstance(network, FastWeightNetwork):
@@ -206,6 +208,7 @@ def _save(
             max_tokens=settings.largest_tokens,
             policy=policy,
             reranker_sha256=None if reranker is None else save_reranker(reranker, folder),
+            judge_sha256=None if judge is None else save_judge(judge, folder),
         )
         return
     assert isinstance(network, D2LNetwork)
@@ -229,6 +232,15 @@ def _reranker(settings: TrainSettings) -> LoraFactors | None:
     folder = Path(settings.start).expanduser()
     sha256 = fastweight.read_manifest(folder).reranker_sha256
     return None if sha256 is None else load_reranker(folder, sha256)
+
+
+def _judge(settings: TrainSettings) -> JudgeWeights | None:
+    """The one beside the network it goes on from, as `_reranker`."""
+    if settings.start is None:
+        return None
+    folder = Path(settings.start).expanduser()
+    sha256 = fastweight.read_manifest(folder).judge_sha256
+    return None if sha256 is None else load_judge(folder, sha256)
 
 
 # --- the card -------------------------------------------------------------------------------------

@@ -1,4 +1,8 @@
-"""A case to be judged: a pair of texts, or an answer to a question. Knows no tokens, models or losses."""
+"""Cases to be judged: what a text does to earlier ones, and whether answers hold. Knows no tokens, models or losses.
+
+They are drawn in sets that share a text: what tells a near name from the name, or a value from another, is learnt from
+the contrast, and the text is read once.
+"""
 
 import random
 from dataclasses import dataclass
@@ -9,27 +13,20 @@ Verdict = Literal["unrelated", "adds", "replaces", "not replaces"]
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
-    """Two texts of one memory, told in two updates."""
+class PairSet:
+    """What one later text does to some earlier ones of other updates."""
 
-    earlier: str
     later: str
-    verdict: Verdict
+    earlier: tuple[tuple[str, Verdict], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
-    """An answer to a question, said of a text."""
+class ClaimSet:
+    """Questions and answers, said of one text."""
 
     text: str
-    question: str
-    answer: str
-    """Empty: whether the text answers the question at all is what is judged."""
-    supported: bool
-
-
-UNSAID = 0.35
-"""Share of claims without an answer."""
+    claims: tuple[tuple[str, str, bool], ...]
+    """(question, answer, whether the text says so); of an empty answer, whether it answers the question at all."""
 
 
 def garbled(chance: random.Random, value: str) -> str:

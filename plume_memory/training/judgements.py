@@ -1,90 +1,76 @@
-"""What a judge learns from: pairs of texts and what the later does to the earlier, claims and whether they hold.
+"""Cases that are drawn from samples: texts with a correction, and passages of which one value was changed.
 
-Here they are drawn from samples: texts with a correction, and passages of which one value was changed. Of single
-invented facts they are drawn in `facts/cases.py`. Knows no tokens, models or losses.
+Of single invented facts they are drawn in `facts/cases.py`. Knows no tokens, models or losses.
 """
 
 import random
 from collections.abc import Sequence
 
 from plume_memory.segmentation.units import statements_of
-from plume_memory.training.cases import UNSAID, Claim, Pair, garbled
+from plume_memory.training.cases import ClaimSet, PairSet, Verdict, garbled
 from plume_memory.training.samples import Ask, Sample
 from plume_memory.training.sources.matching import holds
 
 
-def pair_of(sample: Sample, chance: random.Random) -> Pair | None:
-    """Draw a pair of sentences of a sample with an update; None where it has none that tells anything."""
+def pairs_of(sample: Sample, chance: random.Random, *, most: int) -> PairSet | None:
+    """Take a sentence of an update, and sentences of the text before it; None where there is none to tell from another.
+
+    One that gives the new value replaces those that gave the old one. What else may be said of a changed value is left
+    out: it may be half outdated.
+    """
     if sample.update is None:
         return None
-    earlier, later = statements_of(sample.text), statements_of(sample.update)
     changed = [ask for ask in sample.asks if ask.stale is not None]
-    replaced = [
-        (one, other) for one in earlier for other in later if any(_same_place(one, other, ask) for ask in changed)
-    ]
-    if replaced and chance.random() < 0.5:
-        one, other = chance.choice(replaced)
-        return Pair(one, other, "replaces")
-    rest = [
-        (one, other)
-        for one in earlier
-        for other in later
-        if not any(holds(one, str(ask.stale)) and holds(other, ask.answer) for ask in changed)
-    ]
-    if not rest:
+    told = statements_of(sample.update)
+    newer = [one for one in told if any(holds(one, ask.answer) for ask in changed)]
+    later = chance.choice(newer if newer and chance.random() < 0.7 else told)
+    judged = [(one, verdict) for one in statements_of(sample.text) if (verdict := _verdict(one, later, changed))]
+    if not judged:
         return None
-    one, other = chance.choice(rest)
-    return Pair(one, other, "adds" if one == other else "not replaces")
+    replaced = [one for one in judged if one[1] == "replaces"]
+    others = [one for one in judged if one[1] != "replaces"]
+    chosen = [*replaced[:2], *chance.sample(others, min(len(others), most - len(replaced[:2])))]
+    return PairSet(later, tuple(chance.sample(chosen, len(chosen))))
 
 
-def _same_place(one: str, other: str, ask: Ask) -> bool:
-    """Whether one sentence gives the outdated answer and the other the new one; of a passage, in the same words."""
-    return holds(one, str(ask.stale)) and holds(other, ask.answer)
+def _verdict(earlier: str, later: str, changed: Sequence[Ask]) -> Verdict | None:
+    if earlier == later:
+        return "adds"
+    for ask in changed:
+        if holds(earlier, str(ask.stale)):
+            return "replaces" if holds(later, ask.answer) else None
+    return "not replaces"
 
 
-def claim_of(sample: Sample, chance: random.Random) -> Claim | None:
-    """Draw a claim of a sample; None where none of its questions has its answer in a sentence."""
+def claims_of(sample: Sample, chance: random.Random, *, most: int) -> ClaimSet | None:
+    """Take one to three sentences of a text, and what is said of them; None where they answer no question of it."""
     sentences = statements_of(sample.text)
     asks = [ask.before() for ask in sample.asks]
-    told = [(ask, i) for ask in asks for i, one in enumerate(sentences) if holds(one, ask.answer)]
-    if not told:
+    places = [i for i, one in enumerate(sentences) if any(holds(one, ask.answer) for ask in asks)]
+    if not places:
         return None
-    ask, at = chance.choice(told)
-    beside = [i for i in range(len(sentences)) if i != at]
-    some = chance.sample(beside, min(len(beside), chance.choice((0, 1, 2))))
-    roll = chance.random()
-    unsaid = chance.random() < UNSAID
-    if unsaid and roll < 0.55:
-        return Claim(_joined(sentences, [at, *some]), ask.question, "", supported=True)
-    if roll < 0.5:
-        return Claim(_joined(sentences, [at, *some]), ask.question, _answer(ask, ask.answer, chance), supported=True)
-    if not unsaid and (roll < 0.7 or len(asks) < 2):  # the right sentence, a wrong value
-        values = [one.answer for one in asks if not holds(ask.answer, one.answer) and not holds(one.answer, ask.answer)]
-        inside = [value for value in values if holds(_joined(sentences, [at, *some]), value)]
-        wrong = chance.choice(inside or values) if values else garbled(chance, ask.answer)
-        if wrong == ask.answer:
-            return None
-        return Claim(_joined(sentences, [at, *some]), ask.question, _answer(ask, wrong, chance), supported=False)
-    lacking = [i for i in beside if not holds(sentences[i], ask.answer)]
-    if unsaid:
-        shown = chance.sample(lacking, min(len(lacking), chance.choice((1, 2, 3))))
-        return Claim(_joined(sentences, shown), ask.question, "", supported=False) if shown else None
-    values = [one.answer for one in asks if any(holds(sentences[i], one.answer) for i in lacking)]
-    if not lacking or not values:
-        return None
-    wrong = chance.choice(values)
-    if holds(wrong, ask.answer) or holds(ask.answer, wrong):
-        return None
-    kept = [i for i in lacking if holds(sentences[i], wrong)]
-    shown = list(dict.fromkeys([chance.choice(kept), *chance.sample(lacking, min(len(lacking), 1))]))
-    return Claim(_joined(sentences, shown), ask.question, _answer(ask, wrong, chance), supported=False)
+    shown = {
+        chance.choice(places),
+        *chance.sample(range(len(sentences)), min(len(sentences), chance.choice((0, 1, 2)))),
+    }
+    text = " ".join(sentences[i] for i in sorted(shown))
+    values = [ask.answer for ask in asks]
+    said: list[tuple[str, str, bool]] = []
+    for ask in asks:
+        told = holds(text, ask.answer)
+        said.append((ask.question, "", told))
+        if told:
+            said.append((ask.question, _answer(ask, ask.answer, chance), True))
+        wrong = [value for value in values if not holds(value, ask.answer) and not holds(ask.answer, value)]
+        near = [value for value in wrong if holds(text, value)]
+        if near or wrong:
+            said.append((ask.question, _answer(ask, chance.choice(near or wrong), chance), False))
+        elif len(ask.answer) > 3:
+            said.append((ask.question, _answer(ask, garbled(chance, ask.answer), chance), False))
+    return ClaimSet(text, tuple(chance.sample(said, min(len(said), most))))
 
 
 def _answer(ask: Ask, value: str, chance: random.Random) -> str:
     if ask.reply is None or chance.random() < 0.35 or ask.reply.count(ask.answer) != 1:
         return value
     return ask.reply.replace(ask.answer, value)
-
-
-def _joined(sentences: Sequence[str], places: Sequence[int]) -> str:
-    return " ".join(sentences[i] for i in sorted(places))

@@ -4,11 +4,11 @@ An adapter and two linear heads over the frozen base model (retrieval/judge.py),
 
     loss = mean over pairs of −log Σ_{verdicts allowed} p  +  mean over claims of the binary cross-entropy
 
-Legend: R cases of a micro-batch, D hidden width.
+Cases come in sets that share a text, which is read once: they are packed behind it, and none sees another.
 """
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -21,33 +21,31 @@ from plume_memory.hypernet.fastweight.checkpoint import write_manifest
 from plume_memory.hypernet.judge import OUTPUTS, JudgeWeights, save_judge
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.lora.factors import Pair as FactorPair
-from plume_memory.model.adapters import attached, shared_rows
+from plume_memory.model.adapters import shared_rows
 from plume_memory.model.base import BaseModel
-from plume_memory.retrieval.judge import claim_ids, padded, pair_ids
+from plume_memory.retrieval.judge import earlier_ids, later_ids, said_ids, text_ids
 from plume_memory.training.build import card_of
 from plume_memory.training.card import TaskCard
-from plume_memory.training.cases import Claim, Pair, Verdict
+from plume_memory.training.cases import ClaimSet, PairSet, Verdict
 from plume_memory.training.data import Data
 from plume_memory.training.facts import FAMILIES
-from plume_memory.training.facts.cases import FactPairs
+from plume_memory.training.facts.cases import FactCases
 from plume_memory.training.facts.relation import Relation
 from plume_memory.training.inputs import inputs_of
-from plume_memory.training.judgements import claim_of, pair_of
+from plume_memory.training.items import Item
+from plume_memory.training.judgements import claims_of, pairs_of
+from plume_memory.training.packing import pack_behind
 from plume_memory.training.reranking import RerankerNetwork, Start
 from plume_memory.training.settings import FactsData, JudgeSettings, TrainSettings
-from plume_memory.training.student import plain_attention
+from plume_memory.training.student import target_states
 from plume_memory.training.task_protocol import StepReport
-
-Case = Pair | Claim
 
 ALLOWED: dict[Verdict, tuple[int, ...]] = {"unrelated": (0,), "adds": (1,), "replaces": (2,), "not replaces": (0, 1)}
 """Outputs of the heads that a verdict allows."""
 
-_Case = TypeVar("_Case", Pair, Claim)
+_Set = TypeVar("_Set", PairSet, ClaimSet)
 _TRIES = 200
-_AT_ONCE = 32
-_ALIKE = 8
-"""Rows read at once, of like length: what attention in plain operations holds for the backward pass grows with both."""
+_AT_ONCE = 8
 
 
 class JudgeNetwork(nn.Module):
@@ -78,7 +76,7 @@ class JudgingTask:
         self._start, self._own, self._data = start, own, data
         self.base, self._settings = base, settings
         self._per_step = settings.run.accumulation * processes
-        self._facts = FactPairs(_relations(settings, held_out=False))
+        self._facts = FactCases(_relations(settings, held_out=False), most=own.most)
         count = base.model.config.num_hidden_layers
         torch.manual_seed(settings.run.seed)
         layers = range(int(own.lowest_layer * count), count)
@@ -95,36 +93,33 @@ class JudgingTask:
         """Run one micro-batch forward."""
         del process
         chance = random.Random(f"{self._settings.run.seed}:{step * self._per_step + micro}")
-        drawn = range(self._settings.texts)
-        pairs = [self._pair(chance) for _ in drawn]
-        claims = [self._claim(chance) for _ in range(round(self._own.claims * len(drawn)))]
-        cases: list[Case] = [*pairs, *claims]
+        count = self._settings.texts
+        pairs = [self._pairs(chance) for _ in range(count)]
+        claims = [self._claims(chance) for _ in range(round(self._own.claims * count))]
         with self.base.lock:
-            scores, tokens = self._scores(cases)
-        parts = {"pairs": _pair_loss(scores[: len(pairs)], pairs), "claims": _claim_loss(scores[len(pairs) :], claims)}
+            (of_pairs, read), (of_claims, more) = self._of_pairs(pairs), self._of_claims(claims)
+        parts = {"pairs": _pair_loss(of_pairs, pairs), "claims": _claim_loss(of_claims, claims)}
         report = {name: float(value.detach()) for name, value in parts.items()}
-        report |= {"right_pairs": _right_pairs(scores, pairs), "right_claims": _right(scores[len(pairs) :], claims)}
-        return StepReport(parts["pairs"] + parts["claims"], report, 0, tokens, len(cases))
+        report |= {"right_pairs": _right_pairs(of_pairs, pairs), "right_claims": _right_claims(of_claims, claims)}
+        return StepReport(parts["pairs"] + parts["claims"], report, 0, read + more, len(of_pairs) + len(of_claims))
 
     def evaluate(self, step: int) -> Mapping[str, float]:
-        """Share of pairs and claims judged rightly, of relations that are not trained and of held-out passages."""
+        """Share of cases judged rightly, and of `replaces` precision and recall; of facts held out, and of prose."""
         del step
-        chance = random.Random(self._settings.evaluation.seed)
-        count = self._settings.evaluation.texts
-        facts = FactPairs(_relations(self._settings, held_out=True) or _relations(self._settings, held_out=False))
-        judged: dict[str, tuple[list[Pair], list[Claim]]] = {
-            "facts": ([facts.pair(chance) for _ in range(count)], [facts.claim(chance) for _ in range(count)])
-        }
+        chance, count = random.Random(self._settings.evaluation.seed), self._settings.evaluation.texts
+        relations = _relations(self._settings, held_out=True) or _relations(self._settings, held_out=False)
+        facts = FactCases(relations, most=self._own.most)
+        pairs = [facts.pairs(chance) for _ in range(count)]
+        claims = {"facts": [facts.claims(chance) for _ in range(count)]}
         for name, samples in self._data.evaluation.items():
-            claims = [claim for sample in samples if (claim := claim_of(sample, chance)) is not None]
-            judged[name] = ([], claims)
-        figures: dict[str, float] = {}
+            drawn = (claims_of(sample, chance, most=self._own.most) for sample in samples)
+            claims[name] = [one for one in drawn if one is not None]
         with torch.no_grad(), self.base.lock:
-            for name, (pairs, claims) in judged.items():
-                if pairs:
-                    figures |= {f"{k}_{name}": v for k, v in _figures(self._all(pairs), pairs).items()}
-                if claims:
-                    figures[f"claims_{name}"] = _right(self._all(claims), claims)
+            figures = _figures(torch.cat([self._of_pairs(some)[0] for some in _few(pairs)]), pairs)
+            for name, own in claims.items():
+                if own:
+                    scores = torch.cat([self._of_claims(some)[0] for some in _few(own)])
+                    figures[f"claims_{name}"] = _right_claims(scores, own)
         return figures
 
     def save(self, folder: Path) -> None:
@@ -148,49 +143,50 @@ class JudgingTask:
 
     # --- cases --------------------------------------------------------------------------------------
 
-    def _pair(self, chance: random.Random) -> Pair:
+    def _pairs(self, chance: random.Random) -> PairSet:
         if chance.random() < self._own.facts:
-            return self._facts.pair(chance)
-        return _drawn(lambda: pair_of(self._data.updates.draw(chance, largest=6, update=True), chance))
+            return self._facts.pairs(chance)
+        updates = self._data.updates
+        return _drawn(lambda: pairs_of(updates.draw(chance, largest=6, update=True), chance, most=self._own.most))
 
-    def _claim(self, chance: random.Random) -> Claim:
+    def _claims(self, chance: random.Random) -> ClaimSet:
         if chance.random() < self._own.facts:
-            return self._facts.claim(chance)
-        return _drawn(lambda: claim_of(self._data.source.draw(chance, largest=6, update=False), chance))
+            return self._facts.claims(chance)
+        source = self._data.source
+        return _drawn(lambda: claims_of(source.draw(chance, largest=6, update=False), chance, most=self._own.most))
 
     # --- the model ----------------------------------------------------------------------------------
 
-    def _scores(self, cases: Sequence[Case]) -> tuple[Tensor, int]:
-        """[R, OUTPUTS] float32 of some cases, and the tokens read."""
+    def _of_pairs(self, sets: Sequence[PairSet]) -> tuple[Tensor, int]:
+        """[cases, OUTPUTS] float32 of the cases of some sets, in order, and the tokens read."""
         base = self.base
-        rows = [_ids(base, case) for case in cases]
+        heads = [later_ids(base, one.later) for one in sets]
+        return self._scores(heads, [[earlier_ids(base, text) for text, _ in one.earlier] for one in sets])
+
+    def _of_claims(self, sets: Sequence[ClaimSet]) -> tuple[Tensor, int]:
+        base = self.base
+        heads = [text_ids(base, one.text) for one in sets]
+        return self._scores(heads, [[said_ids(base, asked, said) for asked, said, _ in one.claims] for one in sets])
+
+    def _scores(self, heads: Sequence[list[int]], cases: Sequence[Sequence[list[int]]]) -> tuple[Tensor, int]:
+        """Each case is read behind its head, and sees no other."""
+        base = self.base
+        rows = [[Item(tuple(case), (0,), "answer") for case in own] for own in cases]
+        packed = pack_behind(heads, rows, device=base.device, dtype=base.dtype)
         adapter = shared_rows(self.network.adapter.factors(), device=base.device, dtype=base.dtype)
-        order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
-        parts = []
-        with attached(base.model, adapter), plain_attention(base):
-            for at in range(0, len(order), _ALIKE):
-                ids, last = padded([rows[i] for i in order[at : at + _ALIKE]], base)
-                hidden = base.model.model(input_ids=ids, use_cache=False).last_hidden_state
-                parts.append(hidden[torch.arange(len(ids), device=ids.device), last].float())
-        places = torch.tensor(order, device=base.device).argsort()
-        own = torch.cat(parts)[places]
-        return own @ self.network.weight.T + self.network.bias, sum(map(len, rows))
-
-    def _all(self, cases: Sequence[Case]) -> Tensor:
-        return torch.cat([self._scores(cases[at : at + _AT_ONCE])[0] for at in range(0, len(cases), _AT_ONCE)])
+        states = target_states(base, packed, adapter).float()
+        return states @ self.network.weight.T + self.network.bias, packed.tokens
 
 
-def _ids(base: BaseModel, case: Case) -> list[int]:
-    if isinstance(case, Pair):
-        return pair_ids(base, case.earlier, case.later)
-    return claim_ids(base, case.text, case.question, case.answer)
+def _few(sets: Sequence[_Set]) -> Iterator[Sequence[_Set]]:
+    return (sets[at : at + _AT_ONCE] for at in range(0, len(sets), _AT_ONCE))
 
 
-def _drawn(draw: Callable[[], _Case | None]) -> _Case:
+def _drawn(draw: Callable[[], _Set | None]) -> _Set:
     for _ in range(_TRIES):
-        case = draw()
-        if case is not None:
-            return case
+        found = draw()
+        if found is not None:
+            return found
     raise TrainingError(f"{_TRIES} samples in a row gave nothing to judge; use texts of several sentences.")
 
 
@@ -203,35 +199,43 @@ def _relations(settings: TrainSettings, *, held_out: bool) -> list[Relation]:
 # --- losses and figures ---------------------------------------------------------------------------
 
 
-def _pair_loss(scores: Tensor, pairs: Sequence[Pair]) -> Tensor:
+def _verdicts(sets: Sequence[PairSet]) -> list[Verdict]:
+    return [verdict for one in sets for _, verdict in one.earlier]
+
+
+def _supported(sets: Sequence[ClaimSet]) -> list[bool]:
+    return [supported for one in sets for *_, supported in one.claims]
+
+
+def _pair_loss(scores: Tensor, sets: Sequence[PairSet]) -> Tensor:
     log_p = torch.log_softmax(scores[:, :3], dim=1)
-    allowed = [torch.logsumexp(row[list(ALLOWED[pair.verdict])], 0) for row, pair in zip(log_p, pairs, strict=True)]
+    allowed = [torch.logsumexp(row[list(ALLOWED[own])], 0) for row, own in zip(log_p, _verdicts(sets), strict=True)]
     return -torch.stack(allowed).mean()
 
 
-def _claim_loss(scores: Tensor, claims: Sequence[Claim]) -> Tensor:
-    wanted = torch.tensor([float(claim.supported) for claim in claims], device=scores.device)
+def _claim_loss(scores: Tensor, sets: Sequence[ClaimSet]) -> Tensor:
+    wanted = torch.tensor(_supported(sets), device=scores.device, dtype=scores.dtype)
     return F.binary_cross_entropy_with_logits(scores[:, 3], wanted)
 
 
-def _right_pairs(scores: Tensor, pairs: Sequence[Pair]) -> float:
-    best = scores[: len(pairs), :3].argmax(1).tolist()
-    return sum(at in ALLOWED[pair.verdict] for at, pair in zip(best, pairs, strict=True)) / len(pairs)
+def _right_pairs(scores: Tensor, sets: Sequence[PairSet]) -> float:
+    best, wanted = scores[:, :3].argmax(1).tolist(), _verdicts(sets)
+    return sum(at in ALLOWED[own] for at, own in zip(best, wanted, strict=True)) / len(wanted)
 
 
-def _right(scores: Tensor, claims: Sequence[Claim]) -> float:
-    said = (scores[:, 3] > 0).tolist()
-    hits = sum(bool(one) == claim.supported for one, claim in zip(said, claims, strict=True))
-    return hits / max(1, len(claims))
+def _right_claims(scores: Tensor, sets: Sequence[ClaimSet]) -> float:
+    said, wanted = (scores[:, 3] > 0).tolist(), _supported(sets)
+    hits = sum(bool(one) == own for one, own in zip(said, wanted, strict=True))
+    return hits / len(wanted)
 
 
-def _figures(scores: Tensor, pairs: Sequence[Pair]) -> dict[str, float]:
+def _figures(scores: Tensor, sets: Sequence[PairSet]) -> dict[str, float]:
     """Of `replaces`: precision and recall at one half; and the share of verdicts that are right."""
     said = (torch.softmax(scores[:, :3], dim=1)[:, 2] > 0.5).tolist()
-    wanted = [pair.verdict == "replaces" for pair in pairs]
+    wanted = [verdict == "replaces" for verdict in _verdicts(sets)]
     both = sum(a and b for a, b in zip(said, wanted, strict=True))
     return {
         "precision": both / max(1, sum(said)),
         "recall": both / max(1, sum(wanted)),
-        "verdicts": _right_pairs(scores, pairs),
+        "verdicts": _right_pairs(scores, sets),
     }

@@ -71,8 +71,9 @@ class JudgeSettings(BaseModel):
     kind: Literal["judge"] = "judge"
     lowest_layer: float = Field(default=1 / 3, ge=0, lt=1, description="Layers from this share of the depth on adapt.")
     rank: int = Field(default=16, ge=1)
-    claims: float = Field(default=1.0, gt=0, description="Claims of a micro-batch, for each of its `texts` pairs.")
-    facts: float = Field(default=0.7, ge=0, le=1, description="Share of cases of invented facts one at a time.")
+    most: int = Field(default=5, ge=2, description="Most cases of a text.")
+    claims: float = Field(default=1.0, gt=0, description="Texts with claims, for each of the `texts` with pairs.")
+    facts: float = Field(default=0.7, ge=0, le=1, description="Share of texts that are invented facts, one at a time.")
 
 
 class FactsData(BaseModel):

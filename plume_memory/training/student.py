@@ -18,27 +18,37 @@ from plume_memory.training.packing import Packed
 
 
 def target_logits(base: BaseModel, packed: Packed, rows: AdapterRows | None) -> Tensor:
+    """Run the student over packed rows; see `target_states`.
+
+    Returns:
+        Logits [N, vocabulary] in the model's dtype, one row per target token.
+    """
+    return base.logits(target_states(base, packed, rows))
+
+
+def target_states(base: BaseModel, packed: Packed, rows: AdapterRows | None) -> Tensor:
     """Run the student over packed rows.
 
     Gradients flow into the adapters and nowhere else; below the lowest adapted layer nothing is kept. The adapters act
     where the packed rows' gate lets them.
 
     Returns:
-        Logits [N, vocabulary] in the model's dtype, one row per target token.
+        Final hidden states [N, D] in the model's dtype, of the token before each target.
     """
     adapters = rows if rows is None or packed.gate is None else replace(rows, gate=packed.gate)
-    with attached(base.model, adapters), plain_attention(base):
+    with attached(base.model, adapters), _plain_attention(base):
         hidden = base.model.model(
             input_ids=packed.ids,
             attention_mask=_attention(base.model.config, packed),
             position_ids=packed.positions,
             use_cache=False,
         ).last_hidden_state
-    return base.logits(hidden.flatten(0, 1)[packed.at])
+    states: Tensor = hidden.flatten(0, 1)[packed.at]
+    return states
 
 
 @contextmanager
-def plain_attention(base: BaseModel) -> Iterator[None]:
+def _plain_attention(base: BaseModel) -> Iterator[None]:
     """On a CPU, attention in plain operations: the backward pass of the fused kernel is slow on short sequences."""
     model: Any = base.model
     own = model.config._attn_implementation

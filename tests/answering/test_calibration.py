@@ -65,9 +65,7 @@ def test_a_calibration_is_of_no_answer_that_lacks_a_signal_it_counts(missing: st
     assert odds(confidence(lacking, without)) == pytest.approx(odds(confidence(whole, without)))
 
 
-@pytest.mark.parametrize(
-    ("log_probs", "expected"), [((0.0, 0.0), 1.0), ((-2000.0,), 0.0), ((-math.inf,), 0.0)]
-)
+@pytest.mark.parametrize(("log_probs", "expected"), [((0.0, 0.0), 1.0), ((-2000.0,), 0.0), ((-math.inf,), 0.0)])
 def test_the_ends_of_the_scale_are_reached_without_an_error(log_probs: tuple[float, ...], expected: float) -> None:
     for calibration in (Calibration(), Calibration(slope=0.5, offset=3.0, per_nat=0.2)):
         found = sure(*log_probs, calibration=calibration, gain=4.0)

@@ -247,8 +247,6 @@ SUPERSEDING = (
 """(told, superseded by, asked)"""
 
 
-
-
 @pytest.mark.model
 def test_natural_pairs_are_judged_rightly_by_the_shipped_judge(smollm2: BaseModel) -> None:
     folder = shipped_hypernetwork("smollm2-135m")

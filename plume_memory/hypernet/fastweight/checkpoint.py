@@ -64,6 +64,7 @@ def save(
     policy: AnswerPolicy | None = None,
     base_fingerprint: str | None = None,
     reranker_sha256: str | None = None,
+    judge_sha256: str | None = None,
     shard_bytes: int = 16_000_000,
 ) -> FastWeightManifest:
     """Write a network into a folder, in bfloat16.
@@ -76,6 +77,7 @@ def save(
         policy: of answers with it.
         base_fingerprint: of the base model; who loads the network onto another one is warned.
         reranker_sha256: of the reranker that was written into the folder before (hypernet/reranker.py), if any.
+        judge_sha256: of the judge that was written into the folder before (hypernet/judge.py), if any.
         shard_bytes: largest shard; one tensor is never cut.
 
     Raises:
@@ -112,6 +114,7 @@ def save(
         **({} if policy is None else {"policy": policy}),
         weights_sha256=_sha256([folder / name for name in names]),
         reranker_sha256=reranker_sha256,
+        judge_sha256=judge_sha256,
     )
     write_manifest(manifest, folder)
     return manifest

@@ -3,118 +3,193 @@
 import random
 from collections.abc import Sequence
 
-from plume_memory.training.cases import UNSAID, Claim, Pair, garbled
+from plume_memory.training.cases import ClaimSet, PairSet, Verdict, garbled
 from plume_memory.training.facts.draw import Fact
 from plume_memory.training.facts.filler import ASIDES, CORRECTION_NOTES, CORRECTIONS, filler
 from plume_memory.training.facts.relation import SELF, Relation
 from plume_memory.training.facts.render import capitalised
 from plume_memory.training.facts.replies import value_reply
 from plume_memory.training.facts.twins import ATTRIBUTES, OWNERS, Attribute, draw_name, draw_value, near_name, twins
-from plume_memory.training.sources.matching import holds
+
+Earlier = tuple[str, Verdict]
+Said = tuple[str, str, bool]
 
 
-class FactPairs:
-    """Draws pairs and claims of the relations of some families."""
+class FactCases:
+    """Draws sets of cases of the relations of some families.
 
-    def __init__(self, relations: Sequence[Relation]) -> None:
+    Args:
+        relations: to draw from.
+        most: cases of a set.
+    """
+
+    def __init__(self, relations: Sequence[Relation], *, most: int = 5) -> None:
         self._relations = relations
+        self._most = most
 
-    def pair(self, chance: random.Random) -> Pair:
-        """Draw a pair."""
+    def pairs(self, chance: random.Random) -> PairSet:
+        """Draw a later text, and earlier ones of which it replaces some, or none."""
         roll = chance.random()
-        if roll < 0.25:
-            return _of_twins(chance)
-        if roll < 0.37:
-            return _of_owners(chance, self._relations)
-        return self._of_relation(chance)
-
-    def claim(self, chance: random.Random) -> Claim:
-        """Draw a claim: of one to three statements, a question about one or about something near."""
-        if chance.random() < 0.3:
-            return _twin_claim(chance)
-        if chance.random() < 0.06:
-            some = [_told(chance, *self._fact(chance)) for _ in range(chance.choice((1, 2, 3)))]
-            return Claim(" ".join(some), chance.choice(GENERAL), "", supported=False)
-        relation, subject, value = self._fact(chance)
-        question = relation.fill(chance.choice(relation.questions), subject, value)
-        told = _told(chance, relation, subject, value)
-        others = [self._beside(chance, relation, subject, value) for _ in range(chance.choice((0, 1, 1, 2)))]
-        roll = chance.random()
-        said = value
-        supported = True
-        unsaid = chance.random() < UNSAID
-        if roll < 0.5 or (unsaid and roll < 0.68):
-            pass
-        elif roll < 0.6:
-            said = draw_value(chance, relation.value, value)
-            supported = False
-        elif roll < 0.68 and len(value) > 3:
-            said = garbled(chance, value)
-            supported = False
-        elif roll < 0.76:
-            old, said = value, draw_value(chance, relation.value, value)
-            told = _changed(chance, relation, subject, old, said)
-            if not unsaid and chance.random() < 0.5 and holds(told, old):
-                said = old
-            supported = said != old
-        elif roll < 0.82 and relation.ends:
-            told = relation.fill(chance.choice(relation.ends), subject, "", value)
-            supported = False
-        else:  # asked about somebody else, or something else of the same
-            told = self._elsewhere(chance, relation, subject, value)
-            supported = False
-        evidence = [told, *others]
-        chance.shuffle(evidence)
-        if unsaid:
-            return Claim(" ".join(evidence), question, "", supported)
-        reply = value_reply(question, Fact(relation, subject, said))
-        answer = reply if chance.random() < 0.75 and reply.count(said) == 1 else said
-        return Claim(" ".join(evidence), question, answer, supported)
-
-    # --- pairs -------------------------------------------------------------------------------------------
-
-    def _of_relation(self, chance: random.Random) -> Pair:
+        if roll < 0.2:
+            return self._of_twins(chance)
+        if roll < 0.3:
+            return self._of_owners(chance)
         relation, subject, old = self._fact(chance)
         new = draw_value(chance, relation.value, old)
-        earlier = _told(chance, relation, subject, old, changes=0.15)
-        roll = chance.random()
-        if roll < 0.42:
-            return self._of_same(chance, relation, subject, old, new, earlier)
-        if roll < 0.52:
-            return Pair(earlier, _told(chance, relation, subject, old), "adds")
-        if roll < 0.70:
-            other = self._other_relation(chance, relation)
-            later = _told(chance, other, subject, draw_value(chance, other.value, old), changes=0.4, ends=0.1)
-            return Pair(earlier, later, "adds")
-        if roll < 0.92 and relation.subject != SELF:
-            fresh = draw_name(chance, relation.subject)
-            name = near_name(chance, subject, fresh) if chance.random() < 0.7 else fresh
-            return Pair(earlier, _told(chance, relation, name, new, changes=0.4, ends=0.08), "unrelated")
-        if roll < 0.95:
-            return Pair(earlier, relation.fill(chance.choice(relation.questions), subject, old), "unrelated")
-        if roll < 0.97:
-            return Pair(earlier, filler(chance), "unrelated")
-        other = chance.choice(self._relations)
-        name = "" if other.subject == SELF else draw_name(chance, other.subject)
-        return Pair(earlier, _told(chance, other, name, draw_value(chance, other.value), changes=0.3), "not replaces")
+        later, verdict = self._later(chance, relation, subject, old, new)
+        earlier: list[Earlier] = [(_told(chance, relation, subject, old, changes=0.2), verdict)]
+        if verdict == "replaces" and chance.random() < 0.4:
+            earlier.append((_told(chance, relation, subject, old), verdict))
+        if new in later:
+            earlier.append((_told(chance, relation, subject, new), "adds"))
+        other = self._other_relation(chance, relation)
+        if other is not relation:
+            earlier.append((_told(chance, other, subject, draw_value(chance, other.value, old)), "adds"))
+        for _ in range(2):
+            earlier.append(self._of_another(chance, relation, subject, old))
+        if chance.random() < 0.3:
+            earlier.append((self._anything(chance), "not replaces"))
+        first, rest = earlier[0], earlier[1:]
+        chosen = [first, *chance.sample(rest, min(len(rest), self._most - 1))]
+        return PairSet(later, tuple(chance.sample(chosen, len(chosen))))
 
-    def _of_same(
-        self, chance: random.Random, relation: Relation, subject: str, old: str, new: str, earlier: str
-    ) -> Pair:
+    def claims(self, chance: random.Random) -> ClaimSet:
+        """Draw a text of one to three statements, and what is said of it, rightly or not."""
+        if chance.random() < 0.25:
+            return self._of_twins_said(chance)
+        relation, subject, old = self._fact(chance)
+        value = draw_value(chance, relation.value, old)
         roll = chance.random()
-        if roll < 0.15 and relation.ends:
-            return Pair(earlier, relation.fill(chance.choice(relation.ends), subject, "", old), "replaces")
+        changed = _changed(chance, relation, subject, old, value)
+        told = changed if roll < 0.25 else _told(chance, relation, subject, value)
+        ended = bool(relation.ends) and roll > 0.92
+        if ended:
+            told = relation.fill(chance.choice(relation.ends), subject, "", value)
+        another = self._other_relation(chance, relation)
+        beside = draw_value(chance, another.value, value)
+        others = [_told(chance, another, subject, beside)] if another is not relation and chance.random() < 0.6 else []
+        if relation.subject != SELF and chance.random() < 0.5:
+            others.append(self._of_another(chance, relation, subject, value)[0])
+        text = " ".join(chance.sample([told, *others], 1 + len(others)))
+
+        def ask() -> str:
+            return relation.fill(chance.choice(relation.questions), subject, value)
+
+        said: list[Said] = [
+            (*_answered(chance, relation, subject, ask(), value), not ended),
+            (*_answered(chance, relation, subject, ask(), draw_value(chance, relation.value, value)), False),
+            (*_answered(chance, relation, subject, ask(), garbled(chance, value) if len(value) > 3 else old), False),
+        ]
+        if not ended:
+            said.append((ask(), "", True))
+        if told is changed:
+            said.append((*_answered(chance, relation, subject, ask(), old), False))
+        said += self._not_told(chance, relation, subject, value, others)
+        return ClaimSet(text, tuple(chance.sample(said, min(len(said), self._most))))
+
+    # --- what a text does ----------------------------------------------------------------------------
+
+    def _later(
+        self, chance: random.Random, relation: Relation, subject: str, old: str, new: str
+    ) -> tuple[str, Verdict]:
+        """A later text about the same of the same, and what it does to the statement of the old value."""
+        roll = chance.random()
+        if roll < 0.12 and relation.ends:
+            return capitalised(relation.fill(chance.choice(relation.ends), subject, "", old)), "replaces"
         if relation.several and roll < 0.6:
             more = relation.fill(chance.choice(relation.more), subject, new)
-            return Pair(earlier, more if roll < 0.4 else _told(chance, relation, subject, new), "adds")
-        if roll > 0.93:
-            again = f"{chance.choice(_HEDGES)}{_lowered(relation.fill(relation.statements[0], subject, new))}"
-            return Pair(earlier, again, "adds")
-        if relation.several or roll < 0.65:
-            return Pair(earlier, _changed(chance, relation, subject, old, new), "replaces")
-        return Pair(earlier, _told(chance, relation, subject, new), "replaces")
+            return (capitalised(more) if roll < 0.4 else _told(chance, relation, subject, new)), "adds"
+        if roll > 0.94:
+            hedge = chance.choice(_HEDGES)
+            return f"{hedge}{_lowered(relation.fill(relation.statements[0], subject, new))}", "adds"
+        if relation.several or roll < 0.62:
+            return _changed(chance, relation, subject, old, new), "replaces"
+        return _told(chance, relation, subject, new), "replaces"
 
-    # --- facts -------------------------------------------------------------------------------------------
+    def _not_told(
+        self, chance: random.Random, relation: Relation, subject: str, value: str, others: Sequence[str]
+    ) -> list[Said]:
+        """Questions that the text does not answer: of a near name, of another relation, of the world."""
+        found: list[Said] = []
+        if relation.subject == SELF:
+            label = f"{chance.choice(OWNERS[1:10])} {relation.label}"
+            found.append((f"What is {label}?", chance.choice(("", value, f"{capitalised(label)} is {value}.")), False))
+        else:
+            fresh = draw_name(chance, relation.subject)
+            name = near_name(chance, subject, fresh) if chance.random() < 0.6 else fresh
+            if not any(name in one for one in others):
+                question = relation.fill(chance.choice(relation.questions), name, value)
+                answer = "" if chance.random() < 0.4 else _answered(chance, relation, name, question, value)[1]
+                found.append((question, answer, False))
+        third = self._other_relation(chance, relation)
+        question = third.fill(chance.choice(third.questions), subject, value)
+        if third is not relation and not others:
+            found.append((question, chance.choice(("", value)), False))
+        if chance.random() < 0.2:
+            found.append((chance.choice(GENERAL), "", False))
+        return found
+
+    # --- near names, and whose -----------------------------------------------------------------------
+
+    def _of_twins(self, chance: random.Random) -> PairSet:
+        one, other = twins(chance)
+        attribute, another = chance.sample(ATTRIBUTES, 2)
+        old, new = _two_values(chance, attribute)
+        later = _stated(chance, attribute, one, new, changes=0.5, old=old)
+        earlier: list[Earlier] = [
+            (_stated(chance, attribute, one, old), "replaces"),
+            (_stated(chance, attribute, other, draw_value(chance, attribute.value, new)), "unrelated"),
+            (_stated(chance, attribute, other, old), "unrelated"),
+            (_stated(chance, another, one, draw_value(chance, another.value)), "adds"),
+            (_stated(chance, attribute, one, new), "adds"),
+        ]
+        return PairSet(later, tuple(chance.sample(earlier, self._most)))
+
+    def _of_owners(self, chance: random.Random) -> PairSet:
+        """Mine, my wife's, her: one label, several owners."""
+        own = [one for one in self._relations if one.subject in (SELF, "person") and "'" not in one.label]
+        relation, another = chance.sample(own, 2)
+        mine, first, second = chance.sample(OWNERS, 3)
+        forms = ("{o} {l} is {v}.", "{o} {l} is {v}.", "{o} {l}: {v}", "By the way, {o} {l} is {v}.")
+
+        def say(owner: str, relation: Relation) -> str:
+            value = draw_value(chance, relation.value)
+            return capitalised(chance.choice(forms).format(o=owner, l=relation.label, v=value))
+
+        same: Verdict = "adds" if relation.several else "replaces"
+        earlier: list[Earlier] = [
+            (say(mine, relation), same),
+            (say(first, relation), "unrelated"),
+            (say(second, relation), "unrelated"),
+            (say(mine, another), "adds"),
+        ]
+        return PairSet(say(mine, relation), tuple(chance.sample(earlier, min(self._most, len(earlier)))))
+
+    def _of_twins_said(self, chance: random.Random) -> ClaimSet:
+        one, other = twins(chance)
+        attribute = chance.choice(ATTRIBUTES)
+        value, wrong = _two_values(chance, attribute)
+        both = [_stated(chance, attribute, one, value)]
+        if chance.random() < 0.6:
+            both.append(_stated(chance, attribute, other, wrong))
+        asked = [attribute.question.format(s=each) for each in (one, other)]
+
+        def answered(thing: str, value: str) -> str:
+            told = attribute.statements[0].format(s=thing, v=value)
+            return capitalised(value if chance.random() < 0.4 else told)
+
+        said: list[Said] = [
+            (asked[0], answered(one, value), True),
+            (asked[0], answered(one, wrong), False),
+            (asked[0], "", True),
+            (asked[1], answered(other, value), False),
+            (asked[1], "", len(both) == 2),
+            (asked[1], answered(other, wrong), len(both) == 2),
+        ]
+        text = " ".join(chance.sample(both, len(both)))
+        return ClaimSet(text, tuple(chance.sample(said, min(self._most, len(said)))))
+
+    # --- facts ---------------------------------------------------------------------------------------
 
     def _fact(self, chance: random.Random) -> tuple[Relation, str, str]:
         relation = chance.choice(self._relations)
@@ -122,6 +197,7 @@ class FactPairs:
         return relation, subject, draw_value(chance, relation.value, subject)
 
     def _other_relation(self, chance: random.Random, relation: Relation) -> Relation:
+        """Another relation of the same kind of subject, half of the time with values of the same kind."""
         own = [
             one
             for one in self._relations
@@ -132,32 +208,31 @@ class FactPairs:
         same = [one for one in own if one.value == relation.value]
         return chance.choice(same if same and chance.random() < 0.5 else own or [relation])
 
-    def _beside(self, chance: random.Random, relation: Relation, subject: str, value: str) -> str:
-        """A statement that stands beside: another relation of the subject, or the relation of another."""
-        if chance.random() < 0.5 or relation.subject == SELF:
-            other = self._other_relation(chance, relation)
-            return (
-                filler(chance)
-                if other is relation
-                else _told(chance, other, subject, draw_value(chance, other.value, value))
-            )
-        return _told(chance, relation, draw_name(chance, relation.subject), draw_value(chance, relation.value, value))
+    def _of_another(self, chance: random.Random, relation: Relation, subject: str, old: str) -> Earlier:
+        """The same told of somebody or something else, mostly with a near name."""
+        if relation.subject == SELF:
+            value = draw_value(chance, relation.value, old)
+            return f"{capitalised(chance.choice(OWNERS[1:]))} {relation.label} is {value}.", "unrelated"
+        fresh = draw_name(chance, relation.subject)
+        name = near_name(chance, subject, fresh) if chance.random() < 0.7 else fresh
+        value = old if chance.random() < 0.3 else draw_value(chance, relation.value, old)
+        return _told(chance, relation, name, value, changes=0.2), "unrelated"
 
-    def _elsewhere(self, chance: random.Random, relation: Relation, subject: str, value: str) -> str:
-        """A statement that gives the value to another subject, or to another relation of the subject."""
-        if relation.subject != SELF and chance.random() < 0.7:
-            fresh = draw_name(chance, relation.subject)
-            name = near_name(chance, subject, fresh) if chance.random() < 0.5 else fresh
-            return _told(chance, relation, name, value, changes=0.2)
-        other = self._other_relation(chance, relation)
-        if relation.subject == SELF and chance.random() < 0.5:
-            return f"{capitalised(chance.choice(OWNERS[1:]))} {relation.label} is {value}."
-        kept = value if other.value == relation.value and other is not relation else None
-        return (
-            filler(chance)
-            if other is relation
-            else _told(chance, other, subject, kept or draw_value(chance, other.value))
-        )
+    def _anything(self, chance: random.Random) -> str:
+        if chance.random() < 0.4:
+            return filler(chance)
+        return _told(chance, *self._fact(chance))
+
+
+def _answered(chance: random.Random, relation: Relation, subject: str, question: str, value: str) -> tuple[str, str]:
+    """A question, and an answer to it that gives the value: a statement or the value alone."""
+    reply = value_reply(question, Fact(relation, subject, value))
+    return question, reply if chance.random() < 0.7 and reply.count(value) == 1 else value
+
+
+def _two_values(chance: random.Random, attribute: Attribute) -> tuple[str, str]:
+    first = draw_value(chance, attribute.value)
+    return first, draw_value(chance, attribute.value, first)
 
 
 _HEDGES = (
@@ -223,6 +298,15 @@ _LOWERED = frozenset(
 )
 
 
+def _stated(
+    chance: random.Random, attribute: Attribute, thing: str, value: str, *, changes: float = 0.0, old: str = ""
+) -> str:
+    if chance.random() < changes:
+        told = chance.choice(attribute.changes)
+        return capitalised(told.format(s=thing, v=value, o=old or draw_value(chance, attribute.value, value)))
+    return capitalised(chance.choice(attribute.statements).format(s=thing, v=value))
+
+
 GENERAL = (
     "What is the capital of Mongolia?",
     "How many strings does a guitar have?",
@@ -258,68 +342,3 @@ GENERAL = (
     "What is a synonym of happy?",
 )
 """Questions that no memory needs to be asked."""
-
-
-# --- near names, and whose ------------------------------------------------------------------------------------
-
-
-def _of_twins(chance: random.Random) -> Pair:
-    one, other = twins(chance)
-    attribute = chance.choice(ATTRIBUTES)
-    old = draw_value(chance, attribute.value)
-    new = draw_value(chance, attribute.value, old)
-    earlier = _stated(chance, attribute, one, old)
-    if chance.random() < 0.6:
-        return Pair(earlier, _stated(chance, attribute, other, new, changes=0.4), "unrelated")
-    if chance.random() < 0.25:
-        another = chance.choice([each for each in ATTRIBUTES if each is not attribute])
-        return Pair(earlier, _stated(chance, another, one, draw_value(chance, another.value), changes=0.4), "adds")
-    if chance.random() < 0.15:
-        return Pair(earlier, _stated(chance, attribute, one, old), "adds")
-    return Pair(earlier, _stated(chance, attribute, one, new, changes=0.6, old=old), "replaces")
-
-
-def _twin_claim(chance: random.Random) -> Claim:
-    one, other = twins(chance)
-    attribute = chance.choice(ATTRIBUTES)
-    value = draw_value(chance, attribute.value)
-    wrong = draw_value(chance, attribute.value, value)
-    question = attribute.question.format(s=one)
-    both = [_stated(chance, attribute, one, value), _stated(chance, attribute, other, wrong)]
-    roll = chance.random()
-    if chance.random() < UNSAID:
-        chance.shuffle(told := [both[0], *both[1 : 1 + chance.randint(0, 1)]])
-        return Claim(both[1] if roll < 0.5 else " ".join(told), question, "", supported=roll >= 0.5)
-    if roll < 0.35:  # the other alone
-        return Claim(both[1], question, chance.choice((wrong, both[1].replace(other, one))), supported=False)
-    chance.shuffle(both)
-    said = value if roll < 0.7 else wrong
-    answer = said if chance.random() < 0.4 else attribute.statements[0].format(s=one, v=said)
-    return Claim(" ".join(both), question, capitalised(answer), supported=said == value)
-
-
-def _stated(
-    chance: random.Random, attribute: Attribute, thing: str, value: str, *, changes: float = 0.0, old: str = ""
-) -> str:
-    if chance.random() < changes:
-        told = chance.choice(attribute.changes)
-        return capitalised(told.format(s=thing, v=value, o=old or draw_value(chance, attribute.value, value)))
-    return capitalised(chance.choice(attribute.statements).format(s=thing, v=value))
-
-
-def _of_owners(chance: random.Random, relations: Sequence[Relation]) -> Pair:
-    """Mine, my wife's, her: one label, two owners."""
-    own = [one for one in relations if one.subject in (SELF, "person") and "'" not in one.label]
-    relation = chance.choice(own)
-    one, other = chance.sample(OWNERS, 2)
-    old = draw_value(chance, relation.value)
-    new = draw_value(chance, relation.value, old)
-    form = chance.choice(("{o} {l} is {v}.", "{o} {l}: {v}", "By the way, {o} {l} is {v}."))
-    again = form if chance.random() < 0.7 else chance.choice(("{o} {l} is {v}.", "{o} {l} is {v} now."))
-
-    def say(form: str, owner: str, value: str) -> str:
-        return capitalised(form.format(o=owner, l=relation.label, v=value))
-
-    if chance.random() < 0.65:
-        return Pair(say(form, one, old), say(again, other, new), "unrelated")
-    return Pair(say(form, one, old), say(again, one, new), "adds" if relation.several else "replaces")

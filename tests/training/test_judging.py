@@ -1,0 +1,269 @@
+"""The judge's task as the loop sees it, and the judge that comes of it: what is trained is what judges."""
+
+import json
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from plume_memory.errors import CheckpointError, TrainingError
+from plume_memory.hypernet.fastweight import checkpoint
+from plume_memory.hypernet.fastweight.config import FastWeightConfig
+from plume_memory.hypernet.fastweight.network import FastWeightNetwork
+from plume_memory.hypernet.judge import FILE
+from plume_memory.hypernet.loading import load_hypernetwork
+from plume_memory.model.base import BaseModel
+from plume_memory.retrieval.judge import Judge
+from plume_memory.testing import tiny_base
+from plume_memory.training.build import build
+from plume_memory.training.cases import Claim, Pair, garbled
+from plume_memory.training.data import read_data
+from plume_memory.training.facts import FAMILIES, FactSource
+from plume_memory.training.facts.cases import FactPairs
+from plume_memory.training.facts.twins import near_name, twins
+from plume_memory.training.judgements import claim_of, pair_of
+from plume_memory.training.judging import ALLOWED, JudgingTask
+from plume_memory.training.progress import RunProgress
+from plume_memory.training.requirements import require_use
+from plume_memory.training.reranking import load_start
+from plume_memory.training.run import run
+from plume_memory.training.samples import Ask, Sample
+from plume_memory.training.settings import TrainSettings
+from plume_memory.training.sources.matching import holds
+from plume_memory.training.task import build_task
+
+Small = Callable[..., TrainSettings]
+JUDGE = {"kind": "judge", "rank": 4, "lowest_layer": 0.0, "facts": 1.0}
+RELATIONS = [one for own in FAMILIES.values() for one in own]
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Path:
+    folder = tmp_path / "start"
+    folder.mkdir()
+    sizes = FastWeightConfig(hidden_size=32, intermediate_size=64, layers=(2,), rank=4, value_width=4, mixer_layer=1)
+    checkpoint.save(FastWeightNetwork(sizes), folder, base_model="tiny", max_tokens=40)
+    return folder
+
+
+def made(base: BaseModel, settings: TrainSettings) -> JudgingTask:
+    require_use(settings, vocabulary=base.model.config.vocab_size)
+    return JudgingTask(base, settings, load_start(base, settings), read_data(settings))
+
+
+# --- cases ----------------------------------------------------------------------------------------
+
+
+def test_pairs_of_facts_are_of_every_kind_and_never_twice_the_same_text() -> None:
+    chance, source = random.Random(1), FactPairs(RELATIONS)
+    drawn = [source.pair(chance) for _ in range(2000)]
+    shares = {verdict: sum(one.verdict == verdict for one in drawn) / len(drawn) for verdict in ALLOWED}
+    assert all(share > 0.15 for verdict, share in shares.items() if verdict != "not replaces")
+    assert all(one.earlier.strip() and one.later.strip() for one in drawn)
+    assert all("{" not in one.earlier + one.later for one in drawn)
+    assert not [one for one in drawn if one.verdict == "replaces" and one.earlier == one.later]
+    assert [source.pair(random.Random(7)) for _ in range(3)] == [source.pair(random.Random(7)) for _ in range(3)]
+
+
+def test_a_supported_answer_of_facts_stands_in_its_text_and_half_of_them_are_not_supported() -> None:
+    chance, source = random.Random(2), FactPairs(RELATIONS)
+    drawn = [source.claim(chance) for _ in range(2000)]
+    assert 0.4 < sum(one.supported for one in drawn) / len(drawn) < 0.6
+    assert 0.2 < sum(not one.answer for one in drawn) / len(drawn) < 0.5
+    # an answer is a value, or a statement that ends with it: some word of it is in the text
+    for one in drawn:
+        if one.supported and one.answer:
+            assert any(word in one.text.lower() for word in one.answer.lower().strip(".").split())
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_near_names_differ_by_little(seed: int) -> None:
+    chance = random.Random(seed)
+    for name, fresh in (
+        ("Anna Berg", "Tom Holm"),
+        ("Project Alpha", "Project Beta"),
+        ("unit-12", "unit-40"),
+        ("Xyz", "Q"),
+    ):
+        changed = near_name(chance, name, fresh)
+        assert changed != name
+        assert abs(len(changed) - len(name)) <= 4
+    one, other = twins(chance)
+    assert one != other
+
+
+def test_a_garbled_value_is_another() -> None:
+    chance = random.Random(3)
+    for value in ("CH93 0076", "12", "a", "99.982"):
+        assert all(garbled(chance, value) != value for _ in range(50))
+
+
+TOLD = Sample(
+    "Al lives in Bern. Bo eats figs.",
+    (Ask("Where does Al live?", "Rome", affected=True, stale="Bern"), Ask("What does Bo eat?", "figs")),
+    "notes",
+    update="Al has moved to Rome. Bo eats figs.",
+)
+
+
+def test_of_a_corrected_text_what_gives_the_new_value_replaces_what_gave_the_old() -> None:
+    chance = random.Random(4)
+    drawn = {pair for _ in range(200) if (pair := pair_of(TOLD, chance)) is not None}
+    assert {(one.earlier, one.later) for one in drawn if one.verdict == "replaces"} == {
+        ("Al lives in Bern.", "Al has moved to Rome.")
+    }
+    assert Pair("Bo eats figs.", "Bo eats figs.", "adds") in drawn
+    assert Pair("Bo eats figs.", "Al has moved to Rome.", "not replaces") in drawn
+    assert pair_of(Sample("Al sings.", (Ask("Who sings?", "Al"),), "x"), chance) is None
+
+
+def test_of_a_text_a_claim_is_supported_where_its_sentence_is_there_and_says_it() -> None:
+    chance = random.Random(5)
+    drawn = [claim for _ in range(300) if (claim := claim_of(TOLD, chance)) is not None]
+    of = {"Where does Al live?": "Bern", "What does Bo eat?": "figs"}
+    for one in drawn:
+        answered = holds(one.text, of[one.question])
+        said = one.answer == "" or holds(one.answer, of[one.question])
+        assert one.supported == (answered and said)
+    assert {one.supported for one in drawn} == {True, False}
+    assert claim_of(Sample("Al sings.", (Ask("Who?", "Bo"),), "x"), chance) is None
+
+
+# --- the task -------------------------------------------------------------------------------------
+
+
+def judge_of(base: BaseModel, task: JudgingTask) -> Judge:
+    return Judge(base, task.network.weights())
+
+
+def shaken(task: JudgingTask) -> None:
+    """Numbers that say something; stored in bfloat16 as they are."""
+    with torch.no_grad():
+        for p in task.network.parameters():
+            noise = 0.1 * torch.randn(p.shape, generator=torch.Generator().manual_seed(p.numel()))
+            p.copy_((p + noise).to(torch.bfloat16))
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma2"])
+def test_what_is_trained_is_what_judges(small: Small, network: Path, name: str) -> None:
+    """Alone or in a batch, padded or not."""
+    base = tiny_base(name)
+    task = made(base, small(network=JUDGE, start=str(network)))
+    shaken(task)
+    pairs = [("Al lives in Bern.", "Al moved."), ("Bo eats.", "The moon is made of green cheese, they said.")]
+    claims = [("Al lives in Bern.", "Where does Al live?", "Bern"), ("Bo eats.", "Who?", "")]
+    judge = judge_of(base, task)
+    with torch.no_grad():
+        cases = [*(Pair(*one, "adds") for one in pairs), *(Claim(*one, True) for one in claims)]
+        scores, _ = task._scores(cases)
+    wanted = torch.softmax(scores[:2, :3], 1)
+    torch.testing.assert_close(torch.tensor(judge.verdicts(pairs)), wanted, atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(torch.tensor(judge.support(claims)), scores[2:, 3], atol=1e-4, rtol=1e-4)
+    assert judge.verdicts([pairs[1]])[0] == pytest.approx(judge.verdicts(pairs)[1], abs=1e-5)
+    assert judge.verdicts([]) == judge.support([]) == []
+
+
+def test_it_learns(small: Small, network: Path) -> None:
+    base = tiny_base("llama")
+    task = made(base, small(network=JUDGE, start=str(network)))
+    optimizer = torch.optim.Adam(task.network.parameters(), lr=0.01)
+    losses = []
+    for _ in range(40):
+        optimizer.zero_grad()
+        report = task.step(0, 0, 0)
+        report.loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        losses.append(report.loss.item())
+    assert sum(losses[-5:]) < 0.5 * sum(losses[:5])
+    assert all(p.grad is None for p in base.model.parameters())
+
+
+def test_a_step_is_a_function_of_its_number(small: Small, network: Path) -> None:
+    base = tiny_base("llama")
+    tasks = [made(base, small(network=JUDGE, start=str(network))) for _ in range(2)]
+    tasks[1].step(0, 0, 0)  # what was asked before does not matter
+    one, other = (task.step(5, 0, 0) for task in tasks)
+    assert torch.equal(one.loss, other.loss)
+    assert one.parts == other.parts
+    assert tasks[0].evaluate(0) == tasks[1].evaluate(3)
+
+
+def test_a_run_ends_in_a_network_with_a_judge_that_goes_on_with_it(small: Small, network: Path, tmp_path: Path) -> None:
+    base = tiny_base("llama")
+    settings = small(network=JUDGE, start=str(network), evaluation={"texts": 4})
+    task = made(base, settings)
+    result = run(task, settings.run, tmp_path / "run", resume=False, progress=RunProgress(quiet=True))
+    loaded = load_hypernetwork(base, result.hypernetwork)
+    assert loaded.judge is not None
+    assert torch.equal(loaded.judge.weight, task.network.weight.detach())
+    for name, pair in loaded.judge.adapter.modules.items():
+        assert torch.equal(pair.B, task.network.adapter.factors().modules[name].B.to(torch.bfloat16))
+    assert load_hypernetwork(base, network).judge is None, "the start stays as it is"
+    assert "judge" in (result.hypernetwork / "README.md").read_text()
+
+    sizes = {"kind": "fast-weight", "rank": 4, "value_width": 4, "lowest_layer": 0.7, "mixer_layer": 0.4}
+    again = tmp_path / "again"
+    again.mkdir()
+    build(base, small(network=sizes, start=str(result.hypernetwork))).save(again)
+    kept = load_hypernetwork(base, again).judge
+    assert kept is not None
+    assert kept.sha256 == loaded.judge.sha256
+
+
+def test_a_judge_that_is_missing_damaged_or_another_ones_is_refused(
+    small: Small, network: Path, tmp_path: Path
+) -> None:
+    base = tiny_base("llama")
+    folder = tmp_path / "saved"
+    folder.mkdir()
+    made(base, small(network=JUDGE, start=str(network))).save(folder)
+    whole, config = (folder / FILE).read_bytes(), json.loads((folder / "config.json").read_text())
+
+    (folder / FILE).write_bytes(whole[:-3])
+    with pytest.raises(CheckpointError, match="another one's"):
+        load_hypernetwork(base, folder)
+    (folder / FILE).write_bytes(b"no judge")
+    sha256 = "0e8b0b0e4d2d3a2f4c1a8d4c4cf38a3c0a0c3f3d26b2a4d9ef2a1b5ab0b0c0d0"
+    (folder / "config.json").write_text(json.dumps(config | {"judge_sha256": sha256}))
+    with pytest.raises(CheckpointError, match="another one's"):
+        load_hypernetwork(base, folder)
+    (folder / FILE).unlink()
+    with pytest.raises(CheckpointError, match=r"has a judge, and judge\.safetensors cannot be read"):
+        load_hypernetwork(base, folder)
+
+
+def test_numbers_that_are_not_finite_are_not_saved(small: Small, network: Path, tmp_path: Path) -> None:
+    task = made(tiny_base("llama"), small(network=JUDGE, start=str(network)))
+    with torch.no_grad():
+        task.network.weight[0, 0] = torch.nan
+    with pytest.raises(CheckpointError, match="not finite"):
+        task.save(tmp_path)
+    assert not (tmp_path / "config.json").exists()
+
+
+def test_the_settings_say_which_task_is_built(small: Small, network: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BaseModel, "load", lambda name, device: tiny_base("llama"))
+    assert isinstance(build_task(small(network=JUDGE, start=str(network)), "cpu"), JudgingTask)
+    with pytest.raises(TrainingError, match="belongs to a hypernetwork"):
+        build_task(small(network=JUDGE), "cpu")
+
+
+def test_the_start_is_read_once(small: Small, network: Path, tmp_path: Path) -> None:
+    base = tiny_base("llama")
+    task = made(base, small(network=JUDGE, start=str(network)))
+    shutil.rmtree(network)
+    task.save(tmp_path)
+    assert load_hypernetwork(base, tmp_path).judge is not None
+
+
+def test_samples_of_facts_give_pairs_and_claims(fixed: Any) -> None:
+    source, chance = FactSource("facts"), random.Random(6)
+    pairs = [pair_of(source.draw(chance, largest=6, update=True), chance) for _ in range(100)]
+    claims = [claim_of(source.draw(chance, largest=6, update=False), chance) for _ in range(100)]
+    assert sum(one is not None for one in pairs) > 80
+    assert sum(one is not None for one in claims) > 60
+    assert {one.verdict for one in pairs if one is not None} >= {"replaces", "not replaces"}
