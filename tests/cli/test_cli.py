@@ -71,6 +71,35 @@ def test_a_memory_from_the_first_update_to_verify(plume: Any) -> None:
     assert plume("verify", "--json")[1]["versions"] == 3
 
 
+def test_what_was_replaced_is_listed_and_the_caller_can_say_it(plume: Any) -> None:
+    plume("update", "Alice lives in Bern.")
+    plume("update", "Bob has a boat.", "--keep-all")
+    code, version, _ = plume("update", "She moved away.", "--replaces", "1", "--keep", "2", "--json")
+    assert (code, version["metadata"]) == (0, {"plume": {"keeps": [2], "replaces": [1]}})
+
+    _, found, _ = plume("history", "--replaced", "--json")
+    assert [v["number"] for v in found["versions"]] == [1, 2, 3]
+    assert [(one["earlier"]["version"], one["later"]["version"], one["by_caller"]) for one in found["replaced"]] == [
+        (1, 3, True)
+    ]
+    shown = "version 3 replaces of version 1 (said so by its caller): 'Alice lives in Bern.' -> 'She moved away.'"
+    assert shown in " ".join(plume("history", "--replaced")[1].split())
+    assert shown in " ".join(plume("diff", "2", "3", "--replaced")[1].split())
+    assert plume("diff", "2", "3", "--replaced", "--json")[1]["replaced"] == found["replaced"]
+    assert plume("diff", "1", "2", "--replaced", "--json")[1]["replaced"] == []
+    assert [one["superseded"] for one in plume("route", "Alice in Bern", "--json")[1]] == [False, False, True]
+    assert plume("update", "x", "--replaces", "9")[0] != 0
+
+
+def test_what_is_not_known_is_said_so_unless_the_bare_model_is_asked_for(plume: Any) -> None:
+    plume("init")
+    code, answer, _ = plume("ask", "Where does Alice live?", "--json")
+    assert (code, answer["text"], answer["known"]) == (0, "I have nothing about that in memory.", False)
+    bare = plume("ask", "Where does Alice live?", "--unknown", "bare", "--max-new-tokens", "3", "--json")[1]
+    assert bare["usage"]["completion_tokens"] > 0
+    assert plume("ask", "Where?", "--unknown", "guess")[0] != 0
+
+
 def test_forget_is_an_entry_of_the_history_with_its_reason(plume: Any) -> None:
     for text in ("Alice lives in Bern.", "Bob has a boat."):
         plume("update", text, "--defer", "-m", "alice")

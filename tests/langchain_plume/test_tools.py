@@ -309,6 +309,16 @@ def test_history_tells_the_newest_entries_and_the_texts_that_hold(facts: Paramet
     assert [e.get("text") for e in whole] == ["Alice lives in Bern.", *[None] * 6]
 
 
+def test_history_tells_what_an_update_replaced(memory: ParametricMemory) -> None:
+    memory.update("Alice lives in Bern.")
+    memory.update("She moved to Rome.", replaces=[1])
+    entries = json.loads(str(called(HistoryTool(memory=memory)).content))
+    assert [e.get("replaces") for e in entries] == [
+        None,
+        [{"version": 1, "text": "Alice lives in Bern.", "probability": 1.0}],
+    ]
+
+
 def test_history_does_not_tell_a_forgotten_part_of_a_text_that_holds(memory: ParametricMemory) -> None:
     memory.update("Alice lives in Bern. Her cat is called Mistral.")
     memory.forget(text="Her cat is called Mistral.")

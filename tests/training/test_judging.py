@@ -5,7 +5,6 @@ import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -20,12 +19,12 @@ from plume_memory.model.base import BaseModel
 from plume_memory.retrieval.judge import Judge
 from plume_memory.testing import tiny_base
 from plume_memory.training.build import build
-from plume_memory.training.cases import Claim, Pair, garbled
+from plume_memory.training.cases import ClaimSet, PairSet, garbled
 from plume_memory.training.data import read_data
 from plume_memory.training.facts import FAMILIES, FactSource
-from plume_memory.training.facts.cases import FactPairs
+from plume_memory.training.facts.cases import FactCases
 from plume_memory.training.facts.twins import near_name, twins
-from plume_memory.training.judgements import claim_of, pair_of
+from plume_memory.training.judgements import claims_of, pairs_of
 from plume_memory.training.judging import ALLOWED, JudgingTask
 from plume_memory.training.progress import RunProgress
 from plume_memory.training.requirements import require_use
@@ -58,26 +57,30 @@ def made(base: BaseModel, settings: TrainSettings) -> JudgingTask:
 # --- cases ----------------------------------------------------------------------------------------
 
 
-def test_pairs_of_facts_are_of_every_kind_and_never_twice_the_same_text() -> None:
-    chance, source = random.Random(1), FactPairs(RELATIONS)
-    drawn = [source.pair(chance) for _ in range(2000)]
-    shares = {verdict: sum(one.verdict == verdict for one in drawn) / len(drawn) for verdict in ALLOWED}
+def test_pairs_of_facts_are_of_every_kind_and_contrast() -> None:
+    chance, source = random.Random(1), FactCases(RELATIONS, most=5)
+    drawn = [source.pairs(chance) for _ in range(1000)]
+    verdicts = [verdict for one in drawn for _, verdict in one.earlier]
+    shares = {verdict: verdicts.count(verdict) / len(verdicts) for verdict in ALLOWED}
     assert all(share > 0.15 for verdict, share in shares.items() if verdict != "not replaces")
-    assert all(one.earlier.strip() and one.later.strip() for one in drawn)
-    assert all("{" not in one.earlier + one.later for one in drawn)
-    assert not [one for one in drawn if one.verdict == "replaces" and one.earlier == one.later]
-    assert [source.pair(random.Random(7)) for _ in range(3)] == [source.pair(random.Random(7)) for _ in range(3)]
-
-
-def test_a_supported_answer_of_facts_stands_in_its_text_and_half_of_them_are_not_supported() -> None:
-    chance, source = random.Random(2), FactPairs(RELATIONS)
-    drawn = [source.claim(chance) for _ in range(2000)]
-    assert 0.4 < sum(one.supported for one in drawn) / len(drawn) < 0.6
-    assert 0.2 < sum(not one.answer for one in drawn) / len(drawn) < 0.5
-    # an answer is a value, or a statement that ends with it: some word of it is in the text
+    assert all(2 <= len(one.earlier) <= 5 for one in drawn)
+    assert all("{" not in one.later + "".join(text for text, _ in one.earlier) for one in drawn)
     for one in drawn:
-        if one.supported and one.answer:
-            assert any(word in one.text.lower() for word in one.answer.lower().strip(".").split())
+        assert not [text for text, verdict in one.earlier if verdict == "replaces" and text == one.later]
+    telling = [one for one in drawn if len({verdict for _, verdict in one.earlier}) > 1]
+    assert len(telling) > 0.95 * len(drawn)
+    assert [source.pairs(random.Random(7)) for _ in range(3)] == [source.pairs(random.Random(7)) for _ in range(3)]
+
+
+def test_claims_of_facts_are_of_both_kinds_and_a_supported_answer_is_in_the_text() -> None:
+    chance, source = random.Random(2), FactCases(RELATIONS, most=5)
+    drawn = [source.claims(chance) for _ in range(1000)]
+    claims = [(one.text, *claim) for one in drawn for claim in one.claims]
+    assert 0.3 < sum(supported for *_, supported in claims) / len(claims) < 0.6
+    assert 0.2 < sum(not answer for _, _, answer, _ in claims) / len(claims) < 0.5
+    for text, _, answer, supported in claims:
+        if supported and answer:
+            assert any(word in text.lower() for word in answer.lower().strip(".").split())
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -112,25 +115,26 @@ TOLD = Sample(
 
 def test_of_a_corrected_text_what_gives_the_new_value_replaces_what_gave_the_old() -> None:
     chance = random.Random(4)
-    drawn = {pair for _ in range(200) if (pair := pair_of(TOLD, chance)) is not None}
-    assert {(one.earlier, one.later) for one in drawn if one.verdict == "replaces"} == {
-        ("Al lives in Bern.", "Al has moved to Rome.")
-    }
-    assert Pair("Bo eats figs.", "Bo eats figs.", "adds") in drawn
-    assert Pair("Bo eats figs.", "Al has moved to Rome.", "not replaces") in drawn
-    assert pair_of(Sample("Al sings.", (Ask("Who sings?", "Al"),), "x"), chance) is None
+    drawn = {one for _ in range(200) if (one := pairs_of(TOLD, chance, most=5)) is not None}
+    judged = {(one.later, *pair) for one in drawn for pair in one.earlier}
+    assert judged == {
+        ("Al has moved to Rome.", "Al lives in Bern.", "replaces"),
+        ("Al has moved to Rome.", "Bo eats figs.", "not replaces"),
+        ("Bo eats figs.", "Bo eats figs.", "adds"),
+    }, "of what is outdated and not replaced by this sentence nothing is said"
+    assert pairs_of(Sample("Al sings.", (Ask("Who sings?", "Al"),), "x"), chance, most=5) is None
 
 
 def test_of_a_text_a_claim_is_supported_where_its_sentence_is_there_and_says_it() -> None:
     chance = random.Random(5)
-    drawn = [claim for _ in range(300) if (claim := claim_of(TOLD, chance)) is not None]
+    drawn = [one for _ in range(100) if (one := claims_of(TOLD, chance, most=5)) is not None]
     of = {"Where does Al live?": "Bern", "What does Bo eat?": "figs"}
-    for one in drawn:
-        answered = holds(one.text, of[one.question])
-        said = one.answer == "" or holds(one.answer, of[one.question])
-        assert one.supported == (answered and said)
-    assert {one.supported for one in drawn} == {True, False}
-    assert claim_of(Sample("Al sings.", (Ask("Who?", "Bo"),), "x"), chance) is None
+    claims = [(one.text, *claim) for one in drawn for claim in one.claims]
+    for text, question, answer, supported in claims:
+        said = answer == "" or holds(answer, of[question])
+        assert supported == (holds(text, of[question]) and said)
+    assert {supported for *_, supported in claims} == {True, False}
+    assert claims_of(Sample("Al sings.", (Ask("Who?", "Bo"),), "x"), chance, most=5) is None
 
 
 # --- the task -------------------------------------------------------------------------------------
@@ -150,19 +154,20 @@ def shaken(task: JudgingTask) -> None:
 
 @pytest.mark.parametrize("name", ["llama", "gemma2"])
 def test_what_is_trained_is_what_judges(small: Small, network: Path, name: str) -> None:
-    """Alone or in a batch, padded or not."""
+    """Alone or in a batch, padded or not, behind a text that others stand behind too."""
     base = tiny_base(name)
     task = made(base, small(network=JUDGE, start=str(network)))
     shaken(task)
     pairs = [("Al lives in Bern.", "Al moved."), ("Bo eats.", "The moon is made of green cheese, they said.")]
     claims = [("Al lives in Bern.", "Where does Al live?", "Bern"), ("Bo eats.", "Who?", "")]
     judge = judge_of(base, task)
+    sets = [PairSet(later, ((earlier, "adds"), ("Nothing.", "adds"))) for earlier, later in pairs]
+    said = [ClaimSet(text, ((question, answer, True), ("Why?", "", True))) for text, question, answer in claims]
     with torch.no_grad():
-        cases = [*(Pair(*one, "adds") for one in pairs), *(Claim(*one, True) for one in claims)]
-        scores, _ = task._scores(cases)
-    wanted = torch.softmax(scores[:2, :3], 1)
+        of_pairs, of_claims = task._of_pairs(sets)[0][::2], task._of_claims(said)[0][::2]
+    wanted = torch.softmax(of_pairs[:, :3], 1)
     torch.testing.assert_close(torch.tensor(judge.verdicts(pairs)), wanted, atol=1e-4, rtol=1e-4)
-    torch.testing.assert_close(torch.tensor(judge.support(claims)), scores[2:, 3], atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(torch.tensor(judge.support(claims)), of_claims[:, 3], atol=1e-4, rtol=1e-4)
     assert judge.verdicts([pairs[1]])[0] == pytest.approx(judge.verdicts(pairs)[1], abs=1e-5)
     assert judge.verdicts([]) == judge.support([]) == []
 
@@ -260,10 +265,11 @@ def test_the_start_is_read_once(small: Small, network: Path, tmp_path: Path) -> 
     assert load_hypernetwork(base, tmp_path).judge is not None
 
 
-def test_samples_of_facts_give_pairs_and_claims(fixed: Any) -> None:
+def test_samples_of_facts_give_pairs_and_claims() -> None:
     source, chance = FactSource("facts"), random.Random(6)
-    pairs = [pair_of(source.draw(chance, largest=6, update=True), chance) for _ in range(100)]
-    claims = [claim_of(source.draw(chance, largest=6, update=False), chance) for _ in range(100)]
+    pairs = [pairs_of(source.draw(chance, largest=6, update=True), chance, most=5) for _ in range(100)]
+    claims = [claims_of(source.draw(chance, largest=6, update=False), chance, most=5) for _ in range(100)]
     assert sum(one is not None for one in pairs) > 80
     assert sum(one is not None for one in claims) > 60
-    assert {one.verdict for one in pairs if one is not None} >= {"replaces", "not replaces"}
+    verdicts = {verdict for one in pairs if one is not None for _, verdict in one.earlier}
+    assert verdicts >= {"replaces", "not replaces"}

@@ -152,18 +152,19 @@ class FactCases:
         mine, first, second = chance.sample(OWNERS, 3)
         forms = ("{o} {l} is {v}.", "{o} {l} is {v}.", "{o} {l}: {v}", "By the way, {o} {l} is {v}.")
 
-        def say(owner: str, relation: Relation) -> str:
-            value = draw_value(chance, relation.value)
+        def say(owner: str, relation: Relation, value: str) -> str:
             return capitalised(chance.choice(forms).format(o=owner, l=relation.label, v=value))
 
+        old = draw_value(chance, relation.value)
+        new = draw_value(chance, relation.value, old)
         same: Verdict = "adds" if relation.several else "replaces"
         earlier: list[Earlier] = [
-            (say(mine, relation), same),
-            (say(first, relation), "unrelated"),
-            (say(second, relation), "unrelated"),
-            (say(mine, another), "adds"),
+            (say(mine, relation, old), same),
+            (say(first, relation, draw_value(chance, relation.value)), "unrelated"),
+            (say(second, relation, draw_value(chance, relation.value)), "unrelated"),
+            (say(mine, another, draw_value(chance, another.value)), "adds"),
         ]
-        return PairSet(say(mine, relation), tuple(chance.sample(earlier, min(self._most, len(earlier)))))
+        return PairSet(say(mine, relation, new), tuple(chance.sample(earlier, min(self._most, len(earlier)))))
 
     def _of_twins_said(self, chance: random.Random) -> ClaimSet:
         one, other = twins(chance)
