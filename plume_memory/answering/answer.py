@@ -137,9 +137,16 @@ def decode_stream(
 
 
 def finish(
-    engine: Engine, prepared: Sequence[PreparedQuestion], decoded: Sequence[Decoded], *, memory: str, version: int
+    engine: Engine,
+    prepared: Sequence[PreparedQuestion],
+    decoded: Sequence[Decoded],
+    *,
+    memory: str,
+    version: int,
+    known_at: float | None = None,
 ) -> list[Answer]:
-    """Step 7: the answers with their sources and how sure they are."""
+    """Step 7: the answers with their sources, how sure they are, and whether that is enough to count as known."""
+    least = (engine.policy.known_at or 0.0) if known_at is None else known_at
     judged = iter(_judged(engine, prepared, decoded))
     answers = []
     for one, own in zip(prepared, decoded, strict=True):
@@ -155,7 +162,7 @@ def finish(
                 usage=own.usage,
                 finish_reason=own.finish_reason,
                 confidence=sure,
-                known=bool(evidence) and sure >= (engine.policy.known_at or 0.0),
+                known=bool(evidence) and sure >= least,
                 signals=signals,
                 trace=own.trace,
                 evidence_units=tuple(sorted(evidence, key=lambda each: (each.unit.position, each.unit.start))),

@@ -28,6 +28,8 @@ class DecodeOptions(TypedDict, total=False):
     """What is given where the memory does not know (`Answer.known`): "abstain", a sentence that says so, or "bare",
     the bare model's answer where nothing is relevant and else the answer as it is, marked. An answer under a grammar
     or with tools is given as it is either way. The default: "abstain"."""
+    known_at: float | None
+    """Least confidence at which the answer counts as known; the policy's when not given."""
 
 
 class AskOptions(DecodeOptions, total=False):
@@ -41,11 +43,14 @@ def abstains(options: Mapping[str, Any]) -> bool:
     """Whether an unknown question gets an abstention, by what a caller asked for.
 
     Raises:
-        InvalidInput: `unknown` is neither.
+        InvalidInput: `unknown` is neither, or `known_at` no confidence.
     """
     unknown = options.get("unknown", "abstain")
     if unknown not in get_args(Unknown):
         raise InvalidInput(f"`unknown` is one of {', '.join(get_args(Unknown))}; got {unknown!r}.")
+    known_at = options.get("known_at")
+    if known_at is not None and not 0 <= known_at <= 1:
+        raise InvalidInput(f"`known_at` is a confidence between 0 and 1; got {known_at!r}.")
     return unknown == "abstain" and options.get("grammar") is None and not options.get("tools")
 
 

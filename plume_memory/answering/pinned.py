@@ -140,7 +140,8 @@ class Snapshot:
             PromptTooLong: the prompt leaves no room in the model's context window.
         """
         abstain, tools = abstains(options), options.pop("tools", None)
-        return self._answers([question], settings_of(self._engine.policy, options), tools, abstain=abstain)[0]
+        settings, known_at = settings_of(self._engine.policy, options), options.get("known_at")
+        return self._answers([question], settings, tools, abstain=abstain, known_at=known_at)[0]
 
     def ask_many(self, questions: Sequence[str], **options: Unpack[DecodeOptions]) -> list[Answer]:
         """Answer several questions in batches; see `ask`.
@@ -151,7 +152,7 @@ class Snapshot:
         if isinstance(questions, str):
             raise InvalidInput(f"`questions` is a list of questions; write [{questions!r}], or ask({questions!r}).")
         settings = settings_of(self._engine.policy, options)
-        return self._answers(questions, settings, None, abstain=abstains(options))
+        return self._answers(questions, settings, None, abstain=abstains(options), known_at=options.get("known_at"))
 
     def stream(
         self, question: str | Sequence[Message], **options: Unpack[AskOptions]
@@ -165,7 +166,7 @@ class Snapshot:
         abstain, tools = abstains(options), options.pop("tools", None)
         settings = settings_of(self._engine.policy, options)
         if abstain:
-            answer = self._answers([question], settings, tools, abstain=True)[0]
+            answer = self._answers([question], settings, tools, abstain=True, known_at=options.get("known_at"))[0]
             yield AnswerChunk(answer.text, answer)
             return
         prepared = self._prepared([question], tools)[0]
@@ -176,7 +177,10 @@ class Snapshot:
                 if step.finish_reason is None and step.text:
                     yield AnswerChunk(step.text)
         decoded = collect(prepared.query, steps)
-        answer = finish(self._engine, [prepared], [decoded], memory=self.memory, version=self.version)[0]
+        known_at = options.get("known_at")
+        (answer,) = finish(
+            self._engine, [prepared], [decoded], memory=self.memory, version=self.version, known_at=known_at
+        )
         yield AnswerChunk(steps[-1].text, answer)
 
     def export_adapter(self, directory: str | Path, *, format: Literal["peft", "safetensors"] = "peft") -> Path:
@@ -220,11 +224,14 @@ class Snapshot:
         tools: Sequence[Mapping[str, Any]] | None,
         *,
         abstain: bool,
+        known_at: float | None,
     ) -> list[Answer]:
         prepared = self._prepared(questions, tools)
         asked = [one for one in prepared if one.evidence or not abstain]
         decoded = decode_all(self._engine.decoder, asked, settings)
-        finished = iter(finish(self._engine, asked, decoded, memory=self.memory, version=self.version))
+        finished = iter(
+            finish(self._engine, asked, decoded, memory=self.memory, version=self.version, known_at=known_at)
+        )
         answers = []
         for one in prepared:
             answer = next(finished) if one.evidence or not abstain else unknown_answer(self.memory, self.version)

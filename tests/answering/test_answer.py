@@ -442,8 +442,11 @@ def test_an_answer_that_is_not_sure_enough_is_withheld_unless_asked_for(opened: 
     assert bare.text != ABSTENTION
     assert withheld == replace(bare, text=ABSTENTION), "what it would have been from is left"
     assert "".join(piece.text for piece in [*pieces, last]) == bare.text
-    with opened(reading(known_at=0.0)) as memory:
-        answer = memory.ask(QUESTION, max_new_tokens=6)
+    with opened(reading(known_at=1.0)) as memory:  # a single call may ask for less
+        (answer,) = memory.ask_many([QUESTION], known_at=0.0, max_new_tokens=6)
+        assert memory.ask(QUESTION, known_at=0.0, max_new_tokens=6) == answer
+        with pytest.raises(InvalidInput, match="a confidence between 0 and 1; got 2"):
+            memory.ask(QUESTION, known_at=2)
     assert (answer.known, answer.text) == (True, bare.text)
 
 
