@@ -12,7 +12,7 @@ import shutil
 import sqlite3
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -33,6 +33,8 @@ from hypothesis.stateful import (
 )
 
 from plume_memory.answering.pinned import Snapshot
+from plume_memory.answering.replaced import Replaced
+from plume_memory.engine import Engine
 from plume_memory.errors import (
     IdempotencyConflict,
     InvalidInput,
@@ -43,9 +45,10 @@ from plume_memory.errors import (
 )
 from plume_memory.memory import ParametricMemory
 from plume_memory.policy import AnswerPolicy
-from plume_memory.records import Answer, Difference, History, Transition, Version
+from plume_memory.records import Answer, Difference, History, Transition, Verdict, Version
 from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.store.database import Database
+from plume_memory.superseding import Superseding, told_of
 from plume_memory.testing import tiny_engine
 
 SOAK = os.environ.get("PLUME_SOAK") == "1"
@@ -91,11 +94,26 @@ class Keeper:
         self.kept.pop(key, None)
 
 
+class Says:
+    """A judge that finds a replacement in every third pair."""
+
+    sha256 = "says"
+
+    def verdicts(self, pairs: Sequence[tuple[str, str]]) -> list[Verdict]:
+        return [Verdict(0, 0, 1) if (len(a) + len(b)) % 3 == 0 else Verdict(1, 0, 0) for a, b in pairs]
+
+
+def judging_engine() -> Engine:
+    engine = tiny_engine(policy=SETTINGS, additive=True)
+    engine.superseding = Superseding(engine.base, Says(), 0.9)  # type: ignore[arg-type]
+    return engine
+
+
 class Undisturbed:
     """Answers to histories that nothing has happened to."""
 
     def __init__(self) -> None:
-        self._engine, self._cache = tiny_engine(policy=SETTINGS, additive=True), Keeper()
+        self._engine, self._cache = judging_engine(), Keeper()
         self._answers: dict[tuple[tuple[int, str], ...], Answer] = {}
 
     def ask(self, history: list[tuple[int, str]]) -> Answer:
@@ -106,11 +124,13 @@ class Undisturbed:
 
     def _asked(self, history: tuple[tuple[int, str], ...]) -> Answer:
         transitions = tuple(Transition(*each) for each in history)
-        index = UnitIndex(self._engine.segmenter.units(transitions))
-        return Snapshot(History("", 0, transitions), index, self._engine, self._cache).ask(QUESTION)
+        units = self._engine.segmenter.units(transitions)
+        replaced = Replaced(self._engine, self._cache, told_of(transitions, units))
+        whole = History("", 0, transitions)
+        return Snapshot(whole, UnitIndex(units), replaced, self._engine, self._cache).ask(QUESTION)
 
 
-ENGINE = tiny_engine(policy=SETTINGS, additive=True)
+ENGINE = judging_engine()
 UNDISTURBED = Undisturbed()
 
 
