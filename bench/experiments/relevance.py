@@ -1,13 +1,13 @@
-"""Which questions a memory is relevant to: the gain in likelihood by the evidence, and the threshold `min_gain` on it.
+"""Which questions a memory is relevant to: the gain in likelihood by the evidence, or what the judge says of it.
 
     python bench/experiments/relevance.py [--hypernetwork shipped] [--seed 0]
 
 Memories of bundled records, chains after five updates, invented facts and two short notes are asked their own
 questions and general ones (none of them among those that hypernetwork.py counts damage on), each plainly and in
-a polite frame. Gain is what `min_gain` is compared with (answering/evidence.py), in nats, twice as much where half
-of it is enough: the question and its evidence name the same. One JSON line
-per kind of memory with the gain's quantiles, then one per threshold: the share of own questions that would lose memory,
-and of general ones that would keep it, plain and polite.
+a polite frame. Two signals: the gain in nats, doubled where question and evidence name the same (as `min_gain` was
+compared with until 2026-11-25), and the judge's log-odds that the evidence answers the question. One JSON line per kind
+of memory with a signal's quantiles, then one per threshold: the share of own questions that would lose memory, and of
+general ones that would keep it, plain and polite.
 """
 
 import argparse
@@ -22,10 +22,10 @@ from common import NEWER
 from eval.caches import CountingCache
 from eval.datasets.muse import load
 from plume_memory.answering.answer import evidence_of
-from plume_memory.answering.evidence import share_needed
 from plume_memory.engine import Engine
 from plume_memory.records import Transition, best_gain, join_units
 from plume_memory.retrieval.lexical import UnitIndex
+from plume_memory.terms import FUNCTION_WORDS, terms_of
 from plume_memory.training.facts import FactSource
 
 GENERAL = (
@@ -33,29 +33,29 @@ GENERAL = (
     "What is the chemical symbol for gold?",
     "Write a haiku about autumn.",
     "How do I boil an egg?",
-    "Translate 'good morning' to Spanish.",
+    "Translate 'thank you' to Portuguese.",
     "What is the tallest mountain in the world?",
     "Explain photosynthesis in one sentence.",
-    "What year did World War II end?",
+    "What year did the Berlin Wall fall?",
     "What is 12 times 8?",
     "Who wrote Pride and Prejudice?",
     "How many continents are there?",
     "What is the speed of light?",
-    "Give me a synonym for happy.",
+    "Give me a rhyme for orange.",
     "What is the currency of Japan?",
     "Summarize the plot of Hamlet.",
     "What causes rain?",
     "Who is the president of France?",
-    "Tell me a joke.",
+    "Make up a riddle for a child.",
     "What is Python used for?",
     "List three kinds of pasta.",
-    "How far is the moon from the earth?",
+    "How deep is the Mariana Trench?",
     "What is a prime number?",
     "When was the Eiffel Tower built?",
-    "Hello, how are you?",
+    "Good evening! What can you do?",
     "Thanks!",
     "Can you help me write an email to my boss?",
-    "What does HTTP stand for?",
+    "What does DNA stand for?",
     "Which gas do plants absorb?",
 )
 RECORDS = {"mini-squad": 8, "mini-ropes": 5, "mini-multihop": 6, "mini-math": 4, "mini-code": 4, "muse-chains": 3}
@@ -77,27 +77,33 @@ def memories(chance: random.Random) -> list[tuple[str, Sequence[str], Sequence[s
     return found
 
 
+UNGATED = {"min_gain": None, "lead": None}
 FRAMES = {"plain": "{}", "polite": "I hope you are well. I forgot something and need your help: {}"}
 
 
-def gain(engine: Engine, index: UnitIndex, question: str, cache: CountingCache) -> float:
-    """How much likelier the best unit of the evidence makes the question."""
+def signals(engine: Engine, index: UnitIndex, question: str, cache: CountingCache) -> dict[str, float]:
+    """What the evidence of a question is worth to it, by each signal."""
     evidence = evidence_of(engine, index, question, cache)
-    found = best_gain(evidence)
+    found, text = best_gain(evidence), join_units([one.unit for one in evidence])
     assert found is not None, "the shipped router reads the units"
-    return found / share_needed(question, join_units([one.unit for one in evidence]))
+    assert engine.judge is not None, "the shipped network has a judge"
+    named = set(terms_of(question)) & set(terms_of(text)) - FUNCTION_WORDS
+    return {"gain": found * (2 if named else 1), "answerable": engine.judge.support([(text, question, "")])[0]}
+
+
+THRESHOLDS = {"gain": (5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 12.0), "answerable": (-4.0, -3.0, -2.0, -1.5, -1.0, -0.5, 0.0)}
 
 
 def main() -> None:
-    """Measure gains, then thresholds."""
+    """Measure signals, then thresholds."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hypernetwork", default="shipped", help="its settings choose the evidence")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     loaded = Engine.load("smollm2-135m", hypernetwork=given.hypernetwork)
-    engine = loaded.composed_with(loaded.policy.model_copy(update={"min_gain": None, "lead": None}))
+    engine = loaded.composed_with(loaded.policy.model_copy(update=UNGATED))
     chance = random.Random(f"bench:relevance:{given.seed}")
-    gains: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+    found: dict[tuple[str, str, str, str], list[float]] = defaultdict(list)
     for kind, texts, own in memories(chance):
         index = UnitIndex(
             engine.segmenter.units([Transition(number, text) for number, text in enumerate(texts, start=1)])
@@ -105,24 +111,26 @@ def main() -> None:
         cache = CountingCache()
         for asked, questions in (("own", own), ("general", chance.sample(GENERAL, 3))):
             for frame, words in FRAMES.items():
-                gains[kind, asked, frame] += [
-                    gain(engine, index, words.format(question), cache) for question in questions
-                ]
-    for (kind, asked, frame), values in sorted(gains.items()):
+                for question in questions:
+                    for name, value in signals(engine, index, words.format(question), cache).items():
+                        found[name, kind, asked, frame].append(value)
+    for (name, kind, asked, frame), values in sorted(found.items()):
         ordered = sorted(values)
         quantiles = {f"q{100 * q:.0f}": round(ordered[int(q * (len(ordered) - 1))], 2) for q in (0, 0.05, 0.5, 0.95, 1)}
-        row = {"memory": kind, "asked": asked, "frame": frame, "questions": len(values)}
+        row = {"signal": name, "memory": kind, "asked": asked, "frame": frame, "questions": len(values)}
         print(json.dumps({**row, **quantiles}), flush=True)
-    every: dict[tuple[str, str], list[float]] = defaultdict(list)
-    for (_, asked, frame), values in gains.items():
-        every[asked, frame] += values
-    for threshold in (5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 12.0):
-        row = {"min_gain": threshold}
-        for (asked, frame), values in sorted(every.items()):
-            kept = sum(value >= threshold for value in values) / len(values)
-            share = 1 - kept if asked == "own" else kept
-            row[f"{asked}_{'without' if asked == 'own' else 'with'}_memory_{frame}"] = round(share, 3)
-        print(json.dumps(row), flush=True)
+    every: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+    for (name, _, asked, frame), values in found.items():
+        every[name, asked, frame] += values
+    for name, thresholds in THRESHOLDS.items():
+        for threshold in thresholds:
+            row = {"signal": name, "at": threshold}
+            for (own_name, asked, frame), values in sorted(every.items()):
+                if own_name == name:
+                    kept = sum(value >= threshold for value in values) / len(values)
+                    share = 1 - kept if asked == "own" else kept
+                    row[f"{asked}_{'without' if asked == 'own' else 'with'}_memory_{frame}"] = round(share, 3)
+            print(json.dumps(row), flush=True)
 
 
 if __name__ == "__main__":

@@ -39,6 +39,7 @@ from plume_memory.training.reranking import RerankerNetwork, Start
 from plume_memory.training.settings import FactsData, JudgeSettings, TrainSettings
 from plume_memory.training.student import target_states
 from plume_memory.training.task_protocol import StepReport
+from plume_memory.training.written import WrittenCases
 
 ALLOWED: dict[Verdict, tuple[int, ...]] = {"unrelated": (0,), "adds": (1,), "replaces": (2,), "not replaces": (0, 1)}
 """Outputs of the heads that a verdict allows."""
@@ -56,6 +57,17 @@ class JudgeNetwork(nn.Module):
         self.adapter = RerankerNetwork(model, layers, rank)
         self.weight = nn.Parameter(torch.zeros(OUTPUTS, width))
         self.bias = nn.Parameter(torch.zeros(OUTPUTS))
+
+    def take(self, trained: JudgeWeights, where: str) -> None:
+        """Go on from a trained judge.
+
+        Raises:
+            TrainingError: its adapter has other modules, layers or another rank.
+        """
+        self.adapter.take(trained.adapter, where)
+        with torch.no_grad():
+            self.weight.copy_(trained.weight)
+            self.bias.copy_(trained.bias)
 
     def weights(self) -> JudgeWeights:
         """What is stored: the adapter in bfloat16, the heads in float32; on the CPU."""
@@ -76,12 +88,16 @@ class JudgingTask:
         self._start, self._own, self._data = start, own, data
         self.base, self._settings = base, settings
         self._per_step = settings.run.accumulation * processes
+        written = [[Path(path).expanduser() for path in paths] for paths in (own.written_pairs, own.written_claims)]
+        self._written = WrittenCases(written[0], written[1], most=own.most)
         self._facts = FactCases(_relations(settings, held_out=False), most=own.most)
         count = base.model.config.num_hidden_layers
         torch.manual_seed(settings.run.seed)
         layers = range(int(own.lowest_layer * count), count)
         self.network = JudgeNetwork(base.model, layers, own.rank, base.model.config.hidden_size)
-        if start.reranker is not None:  # it has learnt already which sentence answers a question
+        if start.judge is not None:
+            self.network.take(start.judge, str(settings.start))
+        elif start.reranker is not None:  # it has learnt already which sentence answers a question
             self.network.adapter.take(start.reranker, str(settings.start))
         self.network.to(base.device)
         weights = sum(p.numel() for p in base.model.parameters()) - base.model.get_input_embeddings().weight.numel()
@@ -144,12 +160,16 @@ class JudgingTask:
     # --- cases --------------------------------------------------------------------------------------
 
     def _pairs(self, chance: random.Random) -> PairSet:
+        if chance.random() < self._own.written:
+            return self._written.pairs(chance)
         if chance.random() < self._own.facts:
             return self._facts.pairs(chance)
         updates = self._data.updates
         return _drawn(lambda: pairs_of(updates.draw(chance, largest=6, update=True), chance, most=self._own.most))
 
     def _claims(self, chance: random.Random) -> ClaimSet:
+        if chance.random() < self._own.written:
+            return self._written.claims(chance)
         if chance.random() < self._own.facts:
             return self._facts.claims(chance)
         source = self._data.source

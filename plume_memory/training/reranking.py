@@ -26,8 +26,9 @@ from plume_memory.hypernet.fastweight.checkpoint import (
     read_manifest,
     write_manifest,
 )
+from plume_memory.hypernet.judge import JudgeWeights
 from plume_memory.hypernet.loading import load_hypernetwork
-from plume_memory.hypernet.reranker import FILE, save_reranker
+from plume_memory.hypernet.reranker import save_reranker
 from plume_memory.lora.factors import LoraFactors, Pair
 from plume_memory.model.adapters import decoder_layers, shared_rows
 from plume_memory.model.base import BaseModel
@@ -57,9 +58,11 @@ class Start:
 
     manifest: FastWeightManifest
     files: dict[str, bytes]
-    """The contents of its weight files, by name."""
+    """The contents of its weight files, by name: what is trained anew is written over them."""
     reranker: LoraFactors | None
     """The one it has, to go on from."""
+    judge: JudgeWeights | None
+    """As the reranker."""
 
 
 def load_start(base: BaseModel, settings: TrainSettings) -> Start:
@@ -72,10 +75,10 @@ def load_start(base: BaseModel, settings: TrainSettings) -> Start:
     assert settings.start is not None, "checked by require_use"
     folder = Path(settings.start).expanduser()
     manifest = read_manifest(folder)
-    reranker = load_hypernetwork(base, folder).reranker
-    others = ("config.json", "README.md", FILE)
+    loaded = load_hypernetwork(base, folder)
+    others = ("config.json", "README.md")
     files = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file() and path.name not in others}
-    return Start(manifest, files, reranker)
+    return Start(manifest, files, loaded.reranker, loaded.judge)
 
 
 class RerankerNetwork(nn.Module):

@@ -74,6 +74,15 @@ class JudgeSettings(BaseModel):
     most: int = Field(default=5, ge=2, description="Most cases of a text.")
     claims: float = Field(default=1.0, gt=0, description="Texts with claims, for each of the `texts` with pairs.")
     facts: float = Field(default=0.7, ge=0, le=1, description="Share of texts that are invented facts, one at a time.")
+    written: float = Field(default=0.0, ge=0, lt=1, description="Share of texts with cases that people wrote down.")
+    written_pairs: tuple[str, ...] = Field(default=(), description="Their files (training/written.py).")
+    written_claims: tuple[str, ...] = Field(default=(), description="The same for claims.")
+
+    @model_validator(mode="after")
+    def _written_is_there(self) -> Self:
+        if self.written > 0 and not (self.written_pairs and self.written_claims):
+            raise ValueError("`written` is above 0, and there are no written_pairs or no written_claims")
+        return self
 
 
 class FactsData(BaseModel):

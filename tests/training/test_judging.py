@@ -28,12 +28,13 @@ from plume_memory.training.judgements import claims_of, pairs_of
 from plume_memory.training.judging import ALLOWED, JudgingTask
 from plume_memory.training.progress import RunProgress
 from plume_memory.training.requirements import require_use
-from plume_memory.training.reranking import load_start
+from plume_memory.training.reranking import RerankingTask, load_start
 from plume_memory.training.run import run
 from plume_memory.training.samples import Ask, Sample
 from plume_memory.training.settings import TrainSettings
 from plume_memory.training.sources.matching import holds
 from plume_memory.training.task import build_task
+from plume_memory.training.written import WrittenCases
 
 Small = Callable[..., TrainSettings]
 JUDGE = {"kind": "judge", "rank": 4, "lowest_layer": 0.0, "facts": 1.0}
@@ -137,6 +138,29 @@ def test_of_a_text_a_claim_is_supported_where_its_sentence_is_there_and_says_it(
     assert claims_of(Sample("Al sings.", (Ask("Who?", "Bo"),), "x"), chance, most=5) is None
 
 
+PAIRS = '{"later": "Al moved.", "earlier": [["Al lives in Bern.", "replaces"], ["Bo eats.", "unrelated"]]}'
+CLAIMS = '{"text": "Al lives in Bern.", "claims": [["Where is Al?", "Bern", true], ["Where is Bo?", "", false]]}'
+
+
+def test_what_people_wrote_is_drawn_and_a_line_of_another_shape_is_named(tmp_path: Path) -> None:
+    pairs, claims = tmp_path / "pairs.jsonl", tmp_path / "claims.jsonl"
+    pairs.write_text(f"{PAIRS}\n")
+    claims.write_text(f"{CLAIMS}\n")
+    written = WrittenCases([pairs], [claims], most=1)
+    drawn = {written.pairs(random.Random(seed)).earlier for seed in range(20)}
+    assert drawn == {(("Al lives in Bern.", "replaces"),), (("Bo eats.", "unrelated"),)}
+    assert {len(written.claims(random.Random(seed)).claims) for seed in range(5)} == {1}
+
+    pairs.write_text(f"{PAIRS}\n{PAIRS.replace('unrelated', 'other')}\n")
+    with pytest.raises(TrainingError, match=r"pairs\.jsonl, line 2: earlier\.1\.1: Input should be"):
+        WrittenCases([pairs], [claims], most=1)
+    pairs.write_text("")
+    with pytest.raises(TrainingError, match="holds no line"):
+        WrittenCases([pairs], [claims], most=1)
+    with pytest.raises(TrainingError, match="Cannot read"):
+        WrittenCases([tmp_path / "absent"], [claims], most=1)
+
+
 # --- the task -------------------------------------------------------------------------------------
 
 
@@ -208,6 +232,8 @@ def test_a_run_ends_in_a_network_with_a_judge_that_goes_on_with_it(small: Small,
     for name, pair in loaded.judge.adapter.modules.items():
         assert torch.equal(pair.B, task.network.adapter.factors().modules[name].B.to(torch.bfloat16))
     assert load_hypernetwork(base, network).judge is None, "the start stays as it is"
+    onward = made(base, small(network=JUDGE, start=str(result.hypernetwork)))
+    assert torch.equal(onward.network.weight, loaded.judge.weight), "another run goes on from it"
     assert "judge" in (result.hypernetwork / "README.md").read_text()
 
     sizes = {"kind": "fast-weight", "rank": 4, "value_width": 4, "lowest_layer": 0.7, "mixer_layer": 0.4}
@@ -217,6 +243,22 @@ def test_a_run_ends_in_a_network_with_a_judge_that_goes_on_with_it(small: Small,
     kept = load_hypernetwork(base, again).judge
     assert kept is not None
     assert kept.sha256 == loaded.judge.sha256
+
+
+def test_a_reranker_and_a_judge_keep_each_other(small: Small, network: Path, tmp_path: Path) -> None:
+    base = tiny_base("llama")
+    rerank = small(network={"kind": "reranker", "rank": 4, "lowest_layer": 0.0}, start=str(network))
+    folders = [tmp_path / name for name in ("reranked", "judged", "both")]
+    for folder in folders:
+        folder.mkdir()
+    RerankingTask(base, rerank, load_start(base, rerank), read_data(rerank)).save(folders[0])
+    made(base, small(network=JUDGE, start=str(folders[0]))).save(folders[1])
+    again = small(network={"kind": "reranker", "rank": 4, "lowest_layer": 0.0}, start=str(folders[1]))
+    RerankingTask(base, again, load_start(base, again), read_data(again)).save(folders[2])
+    for folder in folders[1:]:
+        loaded = load_hypernetwork(base, folder)
+        assert loaded.reranker is not None
+        assert loaded.judge is not None
 
 
 def test_a_judge_that_is_missing_damaged_or_another_ones_is_refused(
