@@ -9,8 +9,7 @@ The lock is held for one step at a time; queries are answered in between.
 
 import math
 import random
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -19,7 +18,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from plume_memory.distill.examples import Example
 from plume_memory.distill.settings import DistillSettings
 from plume_memory.lora.factors import LoraFactors, Pair
-from plume_memory.model.adapters import AdapterRows, attached, decoder_layers
+from plume_memory.model.adapters import AdapterRows, attached
 from plume_memory.model.base import BaseModel
 
 MODULE = "mlp.down_proj"
@@ -112,32 +111,15 @@ def _entering_states(base: BaseModel, examples: Sequence[Example], lowest: int) 
     """Hidden states [T, D] that enter layer `lowest`, one tensor per example."""
     states: list[Tensor] = []
 
-    def keep(_module: torch.nn.Module, inputs: tuple[Tensor, ...]) -> None:
-        states.append(inputs[0][0].clone())
+    def keep(hidden: Tensor) -> None:
+        states.append(hidden[0].clone())
 
+    above = range(lowest + 1, base.model.config.num_hidden_layers)
     for example in examples:
         ids = torch.tensor([example.prompt_ids + example.answer_ids[:-1]], device=base.device)
-        with base.lock, torch.no_grad():
-            handle = decoder_layers(base.model)[lowest].register_forward_pre_hook(keep)
-            try:
-                with _bypassed(base, range(lowest + 1, base.model.config.num_hidden_layers)):
-                    base.model.model(input_ids=ids, use_cache=False)
-            finally:
-                handle.remove()
+        with base.lock, torch.no_grad(), attached(base.model, watch={(lowest, ""): keep}, skipped=above):
+            base.model.model(input_ids=ids, use_cache=False)
     return states
-
-
-@contextmanager
-def _bypassed(base: BaseModel, layers: range) -> Iterator[None]:
-    """Let some decoder layers hand their input on unchanged; restored on leaving, also on an exception."""
-    chosen = [decoder_layers(base.model)[i] for i in layers]
-    try:
-        for layer in chosen:
-            layer.forward = lambda hidden_states, *_args, **_kwargs: hidden_states
-        yield
-    finally:
-        for layer in chosen:
-            del layer.forward
 
 
 def _loss(base: BaseModel, examples: list[Example], entering: list[Tensor], rows: AdapterRows, lowest: int) -> Tensor:
@@ -150,7 +132,7 @@ def _loss(base: BaseModel, examples: list[Example], entering: list[Tensor], rows
         mask[at, : len(state)] = 1
     # The fused CPU kernel's backward pass is slow on short sequences: a quarter of the step, measured.
     backend = SDPBackend.MATH if base.device.type == "cpu" else [SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]
-    with attached(base.model, rows), _bypassed(base, range(lowest)), sdpa_kernel(backend):
+    with attached(base.model, rows, skipped=range(lowest)), sdpa_kernel(backend):
         output = base.model.model(inputs_embeds=hidden, attention_mask=mask, use_cache=False).last_hidden_state
     answers = [
         output[at, len(e.prompt_ids) - 1 : len(e.prompt_ids) - 1 + len(e.answer_ids)] for at, e in enumerate(examples)

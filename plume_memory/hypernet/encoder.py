@@ -8,14 +8,14 @@ reference drops the last block and keeps the norm. They are handed on one at a t
 is that of one layer. Knows nothing of what is done with them.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from plume_memory.errors import ModelError
+from plume_memory.model.adapters import Place, attached
 
 Visit = Callable[[int, Tensor], None]
 """Called with (layer, features [B, S, D]) as soon as the features of a layer exist."""
@@ -47,7 +47,7 @@ def stream_features(model: nn.Module, ids: Tensor, mask: Tensor, visit: Visit, *
     count = len(blocks) if layers is None else layers
     if not 1 <= count <= len(blocks):
         raise ModelError(f"Features of {count} layers were asked for; the model has {len(blocks)} blocks.")
-    with torch.no_grad(), _visited(decoder, count, visit):
+    with torch.no_grad(), attached(model, watch=_visiting(decoder, count, visit)):
         try:
             decoder(input_ids=ids, attention_mask=mask, use_cache=False)
         except _LastLayerSeen:
@@ -64,13 +64,11 @@ def block_count(model: nn.Module) -> int:
     return len(_decoder(model).layers)
 
 
-@contextmanager
-def _visited(decoder: Any, count: int, visit: Visit) -> Iterator[None]:
-    """Hook the first `count` blocks of a decoder for the length of the block."""
+def _visiting(decoder: Any, count: int, visit: Visit) -> dict[Place, Callable[[Tensor], None]]:
+    """What is seen of the first `count` blocks of a decoder; the last of them ends the pass."""
 
-    def hook_of(layer: int) -> Callable[[nn.Module, tuple[Any, ...], dict[str, Any]], None]:
-        def see(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            hidden: Tensor = args[0] if args else kwargs["hidden_states"]
+    def see_of(layer: int) -> Callable[[Tensor], None]:
+        def see(hidden: Tensor) -> None:
             if layer < count - 1:
                 visit(layer, hidden)
                 return
@@ -79,15 +77,7 @@ def _visited(decoder: Any, count: int, visit: Visit) -> Iterator[None]:
 
         return see
 
-    handles = [
-        block.register_forward_pre_hook(hook_of(layer), with_kwargs=True)
-        for layer, block in enumerate(decoder.layers[:count])
-    ]
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
+    return {(layer, ""): see_of(layer) for layer in range(count)}
 
 
 def _decoder(model: nn.Module) -> Any:

@@ -3,11 +3,14 @@
 Legend: R rows of the batch, T tokens, L layers, r widest rank of the batch, d_in / d_out widths.
 
 The delta is added to the adapted layer's *output* by a forward hook, so quantised and PEFT-wrapped
-layers keep their own forward. Hooks live inside `attached(...)` only; between calls the model holds
-no trace of any memory. Law: row i's output does not depend on row j's factors.
+layers keep their own forward. Law: row i's output does not depend on row j's factors.
+
+Hooks stay on the model and hold nothing: what they add is what was handed over for the pass that runs. It is handed
+over by one assignment, taken by the decoder when the pass begins, and a pass for which nothing was handed over is bare.
+So an interrupt, wherever it strikes, leaves no adapter for anybody else's pass.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +20,9 @@ from torch import Tensor, nn
 
 from plume_memory.errors import FactorsError
 from plume_memory.lora.factors import LoraFactors
+
+Place = tuple[int, str]
+"""A layer, and the path of a module within it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,24 +137,106 @@ def decoder_layers(model: nn.Module) -> nn.ModuleList:
     return layers
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Beside:
+    """What one pass does beside the model's own."""
+
+    modules: Mapping[Place, tuple[Tensor, Tensor]]
+    gate: Tensor | None
+    watch: Mapping[Place, Callable[[Tensor], None]]
+    skipped: frozenset[int]
+
+
+_NOTHING = _Beside({}, None, {}, frozenset())
+
+
+class _Handover:
+    """What the passes of one model do beside its own; one per model, kept on it."""
+
+    __slots__ = ("hooked", "next", "now")
+
+    def __init__(self) -> None:
+        self.next = _NOTHING
+        """For the pass that begins next."""
+        self.now = _NOTHING
+        """For the pass that runs, or ran last: the next one begins by taking its own."""
+        self.hooked: set[Place] = set()
+        """The modules that ask; checked again where one is missing."""
+
+    def take(self, *_: Any) -> None:
+        """Begin a pass."""
+        self.now, self.next = self.next, _NOTHING
+
+
 @contextmanager
-def attached(model: nn.Module, rows: AdapterRows | None) -> Iterator[None]:
-    """Attach a batch's adapters for the length of the block; always detached, also on an exception.
+def attached(
+    model: nn.Module,
+    rows: AdapterRows | None = None,
+    *,
+    watch: Mapping[Place, Callable[[Tensor], None]] | None = None,
+    skipped: Collection[int] = (),
+) -> Iterator[None]:
+    """Attach a batch's adapters, and what else is asked, to the one pass of the decoder that runs within the block.
+
+    Not for two threads at once on one model: whoever runs a pass holds the base model's lock.
+
+    Args:
+        model: a Hugging Face causal LM, through PEFT wrappers if there are any.
+        rows: the adapters; none without.
+        watch: called with the first input of the modules named, [R, T, d_in]; ("", of a layer: the layer itself). What
+            one raises ends the pass.
+        skipped: layers that hand on their input.
 
     Raises:
         FactorsError: an adapted module is not in the model, or its widths differ.
     """
-    handles = []
+    handover = _handover(model)
+    layers = decoder_layers(model)
+    watching = dict(watch or {})
+    for place, (A, B) in rows.modules.items() if rows is not None else ():
+        _hook(handover, place, _target(layers, *place, A, B))
+    for layer, name in watching:
+        _hook(handover, (layer, name), layers[layer].get_submodule(name))
+    for layer in skipped:
+        _make_skippable(handover, layers, layer)
     try:
-        if rows is not None:
-            layers = decoder_layers(model)
-            for (layer, name), (A, B) in rows.modules.items():
-                module = _target(layers, layer, name, A, B)
-                handles.append(module.register_forward_hook(_add_delta(A, B, rows.gate)))
+        handover.next = _Beside({} if rows is None else rows.modules, rows and rows.gate, watching, frozenset(skipped))
         yield
     finally:
-        for handle in handles:
-            handle.remove()
+        handover.next = handover.now = _NOTHING
+
+
+def _handover(model: nn.Module) -> _Handover:
+    """The model's own; made, and its decoder hooked, when it is first asked for."""
+    layers = decoder_layers(model)
+    found: _Handover | None = layers.__dict__.get(_KEPT_AS)
+    if found is None:
+        found = _Handover()
+        wrapped: Any = model
+        inner: Any = wrapped.get_base_model() if hasattr(model, "get_base_model") else wrapped
+        inner.model.register_forward_pre_hook(found.take)
+        layers.__dict__[_KEPT_AS] = found  # last: interrupted before, it is made and hooked anew
+    return found
+
+
+_KEPT_AS = "_plume_handover"
+
+
+def _hook(handover: _Handover, place: Place, module: nn.Module) -> None:
+    """See that a module asks; once, and for good."""
+    if place in handover.hooked:
+        return
+    if not any(isinstance(hook, _Adding) for hook in module._forward_hooks.values()):
+        module.register_forward_hook(_Adding(handover, place))
+    if not any(isinstance(hook, _Watching) for hook in module._forward_pre_hooks.values()):
+        module.register_forward_pre_hook(_Watching(handover, place), with_kwargs=True)
+    handover.hooked.add(place)  # last: interrupted before, the module is looked at anew
+
+
+def _make_skippable(handover: _Handover, layers: nn.ModuleList, layer: int) -> None:
+    module: Any = layers[layer]
+    if not isinstance(module.__dict__.get("forward"), _Skippable):
+        module.forward = _Skippable(handover, layer, module.forward)
 
 
 def _target(layers: nn.ModuleList, layer: int, name: str, A: Tensor, B: Tensor) -> nn.Module:
@@ -170,10 +258,48 @@ def _target(layers: nn.ModuleList, layer: int, name: str, A: Tensor, B: Tensor) 
     return module
 
 
-def _add_delta(A: Tensor, B: Tensor, gate: Tensor | None) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], Tensor]:
-    def hook(_module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
+class _Adding:
+    """The hook of an adapted module."""
+
+    __slots__ = ("_handover", "_place")
+
+    def __init__(self, handover: _Handover, place: Place) -> None:
+        self._handover, self._place = handover, place
+
+    def __call__(self, _module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor | None:
+        beside = self._handover.now
+        pair = beside.modules.get(self._place)
+        if pair is None:
+            return None
+        A, B = pair
         x = inputs[0].to(A.dtype)  # [R, T, d_in]
         inner = torch.matmul(x, A)  # [R, T, r]: the gate costs least here
-        return output + torch.matmul(inner if gate is None else inner * gate, B).to(output.dtype)
+        return output + torch.matmul(inner if beside.gate is None else inner * beside.gate, B).to(output.dtype)
 
-    return hook
+
+class _Watching:
+    """The hook of a watched module, before it runs."""
+
+    __slots__ = ("_handover", "_place")
+
+    def __init__(self, handover: _Handover, place: Place) -> None:
+        self._handover, self._place = handover, place
+
+    def __call__(self, _module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        watch = self._handover.now.watch.get(self._place)
+        if watch is not None:
+            watch(args[0] if args else kwargs["hidden_states"])
+
+
+class _Skippable:
+    """The forward of a layer that some passes skip."""
+
+    __slots__ = ("_forward", "_handover", "_layer")
+
+    def __init__(self, handover: _Handover, layer: int, forward: Callable[..., Any]) -> None:
+        self._handover, self._layer, self._forward = handover, layer, forward
+
+    def __call__(self, hidden_states: Tensor, *args: Any, **kwargs: Any) -> Any:
+        if self._layer in self._handover.now.skipped:
+            return hidden_states
+        return self._forward(hidden_states, *args, **kwargs)

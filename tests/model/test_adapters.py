@@ -1,6 +1,10 @@
 """Adapters per row."""
 
+import sys
+from collections.abc import Callable
 from dataclasses import replace
+from types import FrameType
+from typing import Any
 
 import pytest
 import torch
@@ -8,9 +12,10 @@ from transformers import DynamicCache
 
 from plume_memory.errors import FactorsError
 from plume_memory.lora.factors import LoraFactors, Pair
+from plume_memory.model import adapters
 from plume_memory.model.adapters import AdapterRows, attached, stack_rows
 from plume_memory.model.base import BaseModel
-from plume_memory.testing import random_factors
+from plume_memory.testing import random_factors, tiny_base
 
 CPU = torch.device("cpu")
 
@@ -38,16 +43,82 @@ def test_rows_of_different_rank_and_none_equal_merged_weights(tiny: BaseModel) -
 
 def test_no_adapter_at_all_attaches_nothing(tiny_llama: BaseModel) -> None:
     assert stack_rows([None, None], device=CPU, dtype=torch.float32) is None
+    bare = probe(tiny_llama)
     with attached(tiny_llama.model, None):
-        assert not tiny_llama.model.model.layers[0].mlp.down_proj._forward_hooks
+        assert torch.equal(probe(tiny_llama), bare)
 
 
-def test_hooks_are_gone_after_an_exception(tiny_llama: BaseModel) -> None:
-    rows = stack_rows([random_factors(tiny_llama)], device=CPU, dtype=torch.float32)
+def probe(base: BaseModel) -> torch.Tensor:
+    with torch.no_grad():
+        return base.model(input_ids=torch.tensor([[5, 9, 7, 30]])).logits  # type: ignore[no-any-return]
+
+
+def test_an_adapter_is_for_one_pass(tiny_llama: BaseModel) -> None:
+    bare, rows = probe(tiny_llama), stack_rows([random_factors(tiny_llama)], device=CPU, dtype=torch.float32)
+    with attached(tiny_llama.model, rows):
+        first, second = probe(tiny_llama), probe(tiny_llama)
+    assert not torch.equal(first, bare)
+    assert torch.equal(second, bare)
+    assert torch.equal(probe(tiny_llama), bare)
+
+
+def test_what_an_exception_leaves_behind_is_in_nobodys_pass(tiny_llama: BaseModel) -> None:
+    bare, rows = probe(tiny_llama), stack_rows([random_factors(tiny_llama)], device=CPU, dtype=torch.float32)
     with pytest.raises(RuntimeError, match="midway"), attached(tiny_llama.model, rows):
         raise RuntimeError("midway")
+    assert torch.equal(probe(tiny_llama), bare)
 
-    assert not any(layer.mlp.down_proj._forward_hooks for layer in tiny_llama.model.model.layers)
+
+class Interrupt(BaseException):
+    """As KeyboardInterrupt, which a debugger would stop at."""
+
+
+def interrupted(line: int, act: Callable[[], object]) -> bool:
+    """Act, with an interrupt before the n-th line of adapters.py that runs; whether there were that many."""
+    seen = 0
+
+    def trace(frame: FrameType, event: str, arg: object) -> Any:
+        nonlocal seen
+        if frame.f_code.co_filename != adapters.__file__:
+            return None
+        if event == "line":
+            seen += 1
+            if seen == line:
+                raise Interrupt
+        return trace
+
+    sys.settrace(trace)
+    try:
+        act()
+    except Interrupt:
+        return True
+    finally:
+        sys.settrace(None)
+    return False
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma2"])
+def test_an_interrupt_at_any_line_leaves_every_other_pass_as_it_was(name: str) -> None:
+    """Of attaching, of the pass and of detaching; for the bare model, and for another owner's adapter."""
+    whole = tiny_base(name)
+    mine, hers = (stack_rows([random_factors(whole, seed=seed)], device=CPU, dtype=torch.float32) for seed in (1, 2))
+
+    def adapted(base: BaseModel, rows: AdapterRows | None) -> torch.Tensor:
+        with attached(base.model, rows):
+            return probe(base)
+
+    bare, expected, own = probe(whole), adapted(whole, hers), adapted(whole, mine)
+    line = 1
+    while True:
+        base = tiny_base(name)  # never hooked before: the interrupt may strike while it is
+        if not interrupted(line, lambda base=base: adapted(base, mine)):  # type: ignore[misc]
+            break
+        assert torch.equal(probe(base), bare), f"line {line}"
+        assert torch.equal(adapted(base, hers), expected), f"line {line}"
+        assert torch.equal(adapted(base, mine), own), f"line {line}"
+        assert torch.equal(probe(base), bare), f"line {line}"
+        line += 1
+    assert line > 60
 
 
 def test_factors_of_another_width_are_refused_with_both_widths(tiny_llama: BaseModel) -> None:

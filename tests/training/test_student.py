@@ -54,7 +54,6 @@ def test_gradients_flow_into_the_adapter_alone() -> None:
     assert B.grad is not None
     assert B.grad.abs().amax((1, 2)).gt(0).all()
     assert all(p.grad is None for p in base.model.parameters())
-    assert not any(m._forward_hooks for m in base.model.modules() if type(m).__name__ == "Linear")
 
 
 def test_means_and_exactness_are_by_exchange() -> None:

@@ -3,15 +3,15 @@
 Legend: B texts, T tokens, L adapted layers, D residual width, F MLP width.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from plume_memory.model.adapters import decoder_layers
+from plume_memory.model.adapters import Place, attached
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,7 +72,7 @@ def read_texts(
     lengths = torch.tensor([before + len(text) for text in texts], device=device)
     mask = torch.arange(width - skip, device=device) < lengths[:, None]
     kept: dict[tuple[str, int], Tensor] = {}
-    with torch.no_grad(), _kept(model, layers, shared_layer, skip, kept):
+    with torch.no_grad(), attached(model, watch=_keeping(layers, shared_layer, skip, kept)):
         # right padding behind causal attention: no real token sees it, and no mask runs fastest
         with suppress(_Read):
             any_model.model(input_ids=ids, use_cache=False)
@@ -89,38 +89,25 @@ def read_texts(
     )
 
 
-@contextmanager
-def _kept(
-    model: nn.Module, layers: Sequence[int], shared_layer: int, skip: int, kept: dict[tuple[str, int], Tensor]
-) -> Iterator[None]:
-    """Hook the layers for the length of the block; the last adapted one ends the pass."""
-    blocks = decoder_layers(model)
+def _keeping(
+    layers: Sequence[int], shared_layer: int, skip: int, kept: dict[tuple[str, int], Tensor]
+) -> dict[Place, Callable[[Tensor], None]]:
+    """What is kept of the layers; the last adapted one ends the pass."""
 
-    def keep_hidden(layer: int) -> Any:
-        def see(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            hidden: Tensor = args[0] if args else kwargs["hidden_states"]
+    def keep_hidden(layer: int) -> Callable[[Tensor], None]:
+        def see(hidden: Tensor) -> None:
             kept["hidden", layer] = hidden[:, skip:]
 
         return see
 
-    def keep_activations(layer: int) -> Any:
-        def see(_: nn.Module, args: tuple[Any, ...]) -> None:
-            kept["activations", layer] = args[0][:, skip:]
+    def keep_activations(layer: int) -> Callable[[Tensor], None]:
+        def see(activations: Tensor) -> None:
+            kept["activations", layer] = activations[:, skip:]
             if layer == max(*layers, shared_layer):
                 raise _Read
 
         return see
 
-    handles = [
-        blocks[layer].register_forward_pre_hook(keep_hidden(layer), with_kwargs=True)
-        for layer in sorted({*layers, shared_layer})
-    ]
-    handles += [
-        blocks[layer].get_submodule("mlp.down_proj").register_forward_pre_hook(keep_activations(layer))
-        for layer in sorted({*layers, shared_layer})
-    ]
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
+    wanted = sorted({*layers, shared_layer})
+    found: dict[Place, Callable[[Tensor], None]] = {(layer, ""): keep_hidden(layer) for layer in wanted}
+    return found | {(layer, "mlp.down_proj"): keep_activations(layer) for layer in wanted}
