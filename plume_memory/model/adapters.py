@@ -200,7 +200,9 @@ def attached(
     for layer in skipped:
         _make_skippable(handover, layers, layer)
     try:
-        handover.next = _Beside({} if rows is None else rows.modules, rows and rows.gate, watching, frozenset(skipped))
+        handover.next = _Beside(
+            {} if rows is None else rows.modules, None if rows is None else rows.gate, watching, frozenset(skipped)
+        )
         yield
     finally:
         handover.next = handover.now = _NOTHING
