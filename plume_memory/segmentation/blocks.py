@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from markdown_it import MarkdownIt
+from markdown_it.rules_block import StateBlock, table
 from markdown_it.tree import SyntaxTreeNode
 
 
@@ -39,7 +40,10 @@ class Block(NamedTuple):
 
 
 _NOT_READ = ["blockquote", "code", "html_block", "inline", "reference"]
-_MARKDOWN = MarkdownIt("commonmark", {"maxNesting": 100}).enable("table").disable(_NOT_READ)
+_MOST_CHARS = 20_000
+"""Given to markdown-it at once: its time and its tokens grow faster than the text."""
+_MOST_LINE_CHARS = 1000
+"""Read of one line: what a line is, its first characters say."""
 _TYPED = re.compile(r"^(?:[•‣▪◦●–]|\(\d{1,3}\)|\[[ xX]\])(?=\s+\S)")
 _BULLET = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+\S")
 _TITLE = re.compile(r"\s*#{1,6}\s")
@@ -47,6 +51,32 @@ _MOST_INDENT = 40
 _CODE_INDENT = 4
 _NO_TITLE_ENDS = (".", ",", ";", "!")
 COLON = (":", "：")
+
+
+def _table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """Markdown's rule for tables, but for the cells: it fills a short row up to as many as its head has."""
+    if not table(state, start, end, True):
+        return False
+    if silent:
+        return True
+    outer, state.parentType = state.parentType, "table"
+    enders = state.md.block.ruler.getRules("blockquote")
+    line = start + 2
+    while line < end and not (
+        state.isEmpty(line)
+        or state.sCount[line] < state.blkIndent
+        or state.is_code_block(line)
+        or any(ends(state, line, end, True) for ends in enders)
+    ):
+        line += 1
+    state.push("table_open", "table", 1).map = [start, line]
+    state.push("table_close", "table", -1)
+    state.parentType, state.line = outer, line
+    return True
+
+
+_MARKDOWN = MarkdownIt("commonmark", {"maxNesting": 100}).enable("table").disable(_NOT_READ)
+_MARKDOWN.block.ruler.at("table", _table, {"alt": ["paragraph", "reference"]})
 
 
 class _Source(NamedTuple):
@@ -68,9 +98,31 @@ class _Source(NamedTuple):
 
 
 def blocks_of(lines: Sequence[str]) -> list[Block]:
-    """Return the blocks of a text's lines, in order; they do not overlap."""
-    numbers, read = zip(*_separated(list(_at_the_margin(map(_plain, lines)))), strict=True)
-    source = _Source(lines, [*numbers, len(lines)])
+    """Return the blocks of a text's lines, in order; they do not overlap.
+
+    A long text is read part by part, cut at blank lines where there are any: linear in the text.
+    """
+    return [block for first, end in _parts(lines) for block in _blocks(lines, first, end)]
+
+
+def _parts(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Yield ranges of lines of `_MOST_CHARS` together, or of a single line."""
+    first, blank, chars = 0, 0, 0
+    for at, line in enumerate(lines):
+        chars += min(len(line), _MOST_LINE_CHARS) + 1
+        if chars > _MOST_CHARS and at > first:
+            end = blank if blank > first else at
+            yield first, end
+            first, chars = end, sum(min(len(one), _MOST_LINE_CHARS) + 1 for one in lines[end : at + 1])
+        if not line.strip():
+            blank = at + 1
+    yield first, len(lines)
+
+
+def _blocks(lines: Sequence[str], first: int, end: int) -> list[Block]:
+    plain = [_plain(line[:_MOST_LINE_CHARS]) for line in lines[first:end]]
+    numbers, read = zip(*_separated(list(_at_the_margin(plain))), strict=True)
+    source = _Source(lines, [*(first + number for number in numbers), end])
     blocks: list[Block] = []
     numbered: SyntaxTreeNode | None = None  # the last item of a numbered list that ends here
     for node in SyntaxTreeNode(_MARKDOWN.parse("\n".join(read))).children:
