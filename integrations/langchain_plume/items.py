@@ -8,6 +8,7 @@ from typing import Any, Literal
 from langgraph.store.base import get_text_at_path, tokenize_path
 
 from plume_memory.errors import InvalidInput
+from plume_memory.store.json_values import check_json
 
 _ORDERS: dict[str, Callable[[Any, Any], bool]] = {"$gt": gt, "$gte": ge, "$lt": lt, "$lte": le}
 
@@ -102,7 +103,8 @@ def checked_value(value: Any) -> dict[str, Any]:
     """Return a value that the journal gives back equal.
 
     Raises:
-        InvalidInput: If it is no mapping, or not JSON: a key that is no text, NaN, a tuple, a datetime.
+        InvalidInput: If it is no mapping, not JSON (a key that is no text, NaN, a tuple, a datetime), or outside the
+            limits of `check_json`.
     """
     if not isinstance(value, Mapping):
         raise InvalidInput(f"An item's value is a dict; got {type(value).__name__}.")
@@ -111,6 +113,10 @@ def checked_value(value: Any) -> dict[str, Any]:
         is_same = json.loads(json.dumps(own, allow_nan=False)) == own
     except (TypeError, ValueError, RecursionError) as err:
         raise InvalidInput(f"An item's value must be JSON: {err}.") from err
+    try:
+        check_json(own)
+    except InvalidInput as err:
+        raise InvalidInput(f"An item's value cannot be stored: {err}") from err
     if not is_same:
         raise InvalidInput("The value does not survive JSON: use text keys, and lists instead of tuples, throughout.")
     return own

@@ -1,17 +1,4 @@
-"""A whole memory as one file, format 1: what is in it, and how it is written. archive_reading.py reads it.
-
-A ZIP file whose members are stored as they are, not compressed, so that equal memories make equal bytes and no
-small file unpacks to a large one. In this order, times 1980-01-01, nothing else:
-
-    log.jsonl               one version a line, oldest first: canonical JSON (chain.py), a line break behind each
-    derivations.jsonl       only with artifacts: {"key", "kind", "sha256"} a line, by key
-    artifacts/<sha256>      only with artifacts: the bytes, by address
-    manifest.json           canonical JSON: format, schema revision, the memory's row, counts, and size and sha256
-                            of every member before
-
-A version's line has the fields of its row: numbers, kind, text, metadata as an object, hashes, created_at as it is
-hashed, span as [start, end], erased_by. An erased version has its mark and what is left of it.
-"""
+"""Writes a whole memory as one file (archive_format.py says which bytes), and reads it again before it counts."""
 
 import contextlib
 import hashlib
@@ -24,20 +11,21 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from plume_memory.errors import ArtifactError, InvalidInput
+from plume_memory.errors import ArchiveError, ArtifactError, InvalidInput
 from plume_memory.records import ArchiveContents, Version
+from plume_memory.store.archive_format import ARTIFACTS, DERIVATIONS, FORMAT, LOG, MANIFEST
+from plume_memory.store.archive_reading import check_archive
 from plume_memory.store.artifacts import ArtifactStore
-from plume_memory.store.chain import canonical_json, written_time
+from plume_memory.store.chain import written_time
 from plume_memory.store.checks import check_name
 from plume_memory.store.database import Database
+from plume_memory.store.json_values import write_json
 from plume_memory.store.memories import FoundMemory, get_memory
 from plume_memory.store.reading import VERSION_COLUMNS, to_version
 from plume_memory.store.schema import latest_revision
 from plume_memory.store.tables import DerivationRow, MemoryRow, SourceRow, VersionRow
 from plume_memory.store.verifying import verify_rows
 
-FORMAT = 1
-MANIFEST, LOG, DERIVATIONS, ARTIFACTS = "manifest.json", "log.jsonl", "derivations.jsonl", "artifacts/"
 _ROWS_PER_FETCH = 500
 _ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
 
@@ -56,6 +44,7 @@ def write_archive(
     Raises:
         MemoryNotFound: If there is no such memory.
         IntegrityError: If its log does not verify: it is not exported.
+        ArchiveError: If the file would be refused by an import: it is not kept, and an older one is.
         InvalidInput: If the file cannot be written.
     """
     check_name(memory)
@@ -64,9 +53,23 @@ def write_archive(
             found = get_memory(connection, memory)
             verify_rows(connection, memory, found.id, found.head_number, found.head_hash)
             with zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
-                return _write(archive, connection, found, artifacts)
+                contents = _write(archive, connection, found, artifacts)
+            _check_readable(temporary, path)
+            return contents
     except OSError as err:
         raise InvalidInput(f"The archive cannot be written to {path}: {err}.") from err
+
+
+def _check_readable(temporary: Path, path: Path) -> None:
+    """Read what was written, as an import would: a log may hold what an older release let in."""
+    try:
+        check_archive(temporary)
+    except ArchiveError as err:
+        reason = str(err).replace(temporary.name, path.name)
+        raise ArchiveError(
+            f"No import would read the archive, so it was not written. {reason} Erase the version that it names "
+            "(`plume forget VERSION --erase`), or copy the database file."
+        ) from err
 
 
 def version_line(version: Version) -> str:
@@ -77,7 +80,7 @@ def version_line(version: Version) -> str:
     }
     line["created_at"] = written_time(version.created_at)
     line["span"] = None if version.span is None else [version.span.start, version.span.end]
-    return canonical_json(line)
+    return write_json(line)
 
 
 def _write(
@@ -97,7 +100,7 @@ def _write(
                     continue
                 members[name] = _member(archive, name, [content])
                 written += 1
-            lines.append(canonical_json({"key": key, "kind": kind, "sha256": sha256}).encode() + b"\n")
+            lines.append(write_json({"key": key, "kind": kind, "sha256": sha256}).encode() + b"\n")
         members[DERIVATIONS] = _member(archive, DERIVATIONS, lines)
     manifest = {
         "format": FORMAT,
@@ -107,7 +110,7 @@ def _write(
         "artifacts": written,
         "members": members,
     }
-    _member(archive, MANIFEST, [canonical_json(manifest).encode()])
+    _member(archive, MANIFEST, [write_json(manifest).encode()])
     return ArchiveContents(found.name, found.head_number, found.head_hash, written, left_out)
 
 

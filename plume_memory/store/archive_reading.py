@@ -1,4 +1,4 @@
-"""Reads an archive (archive.py) into a new memory. Trusts nothing in it: any file at all is read or refused.
+"""Reads an archive (archive_format.py) into a new memory. Trusts nothing in it: any file at all is read or refused.
 
 Every member is hashed against the manifest, every line is checked for its form, and the chain is verified by the
 same code as `verify`, inside the transaction that writes it: a memory appears whole, or not at all. Members are
@@ -13,6 +13,7 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from json import JSONDecodeError
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -22,13 +23,14 @@ from sqlalchemy import exc
 
 from plume_memory.errors import ArchiveError, IntegrityError, InvalidInput, MemoryExists
 from plume_memory.records import ArchiveContents
-from plume_memory.store.archive import ARTIFACTS, DERIVATIONS, FORMAT, LOG, MANIFEST
+from plume_memory.store.archive_format import ARTIFACTS, DERIVATIONS, FORMAT, LOG, MANIFEST
 from plume_memory.store.artifacts import ArtifactStore
 from plume_memory.store.chain import canonical_json, sha256_of, written_time
 from plume_memory.store.checks import MAX_NUMBER, check_name, check_text
 from plume_memory.store.copies import lock_copies
 from plume_memory.store.database import Database
 from plume_memory.store.derivations import Derivations
+from plume_memory.store.json_values import MAX_DEPTH, read_json
 from plume_memory.store.log import Log
 from plume_memory.store.memories import Origin, find_memory, insert_memory
 from plume_memory.store.sources import Sources
@@ -82,7 +84,7 @@ class _Line(_Strict):
     text_sha256: _Sha256
     restores: _Number | None
     forgets: _Number | None
-    span: tuple[_Number, _Number] | None
+    span: Annotated[list[_Number], Field(min_length=2, max_length=2)] | None
     metadata: dict[str, Any]
     idempotency_key: str | None
     created_at: str
@@ -131,6 +133,21 @@ def read_archive(
             raise ArchiveError(f"{path.name} holds what no log can: {err.orig}") from err
         written = 0 if artifacts is None else _put_artifacts(database, archive, derived, memory, artifacts)
     return ArchiveContents(memory, manifest.versions, manifest.memory.head_hash, written, 0)
+
+
+def check_archive(path: Path) -> None:
+    """Read all of an archive and write nothing.
+
+    Raises:
+        ArchiveError: As `read_archive`; whether the log verifies is not looked at.
+        InvalidInput: If the file cannot be opened.
+    """
+    with _opened(path) as archive:
+        manifest = _checked_manifest(archive, path)
+        _moment(manifest.memory.created_at, f"{path.name}, {MANIFEST}")
+        for where, line in _lines(archive, LOG, _Line, path):
+            _row(line, where, {})
+        _derived(archive, path)
 
 
 @contextmanager
@@ -311,7 +328,11 @@ def _lines(archive: zipfile.ZipFile, member: str, kind: type[_Parsed], path: Pat
 
 def _parsed(kind: type[_Parsed], content: bytes, where: str) -> _Parsed:
     try:
-        return kind.model_validate_json(content)
+        return kind.model_validate(read_json(content, depth=MAX_DEPTH + 1))  # a line's metadata is one of its fields
+    except JSONDecodeError as err:
+        raise ArchiveError(f"{where}: it is not JSON: {err.msg} at character {err.pos}.") from err
+    except InvalidInput as err:
+        raise ArchiveError(f"{where}: {err}") from err
     except ValidationError as err:
         first = err.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"]))

@@ -30,6 +30,7 @@ from typing import Any
 
 from plume_memory.errors import InvalidInput
 from plume_memory.records import Span
+from plume_memory.store.json_values import check_json, write_json
 
 NO_PARENT = "0" * 64
 """parent_hash of the first version."""
@@ -44,16 +45,20 @@ def canonical_json(metadata: dict[str, Any]) -> str:
     """Write metadata in the one form that is stored and hashed.
 
     Raises:
-        InvalidInput: If it is not an object that JSON gives back equal: a key that is no string, NaN, a
-        tuple.
+        InvalidInput: If it is not an object that JSON gives back equal (a key that is no string, NaN, a tuple), or
+            outside the limits of json_values.py: half a surrogate pair, nested too deeply.
     """
     if not isinstance(metadata, dict):
         raise InvalidInput(f"metadata must be a dict, got {type(metadata).__name__}.")
     try:
-        written = json.dumps(metadata, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        written = write_json(metadata)
         is_same = json.loads(written) == metadata
     except (TypeError, ValueError, RecursionError) as err:
         raise InvalidInput(f"metadata is not JSON: {err}.") from err
+    try:
+        check_json(metadata)
+    except InvalidInput as err:
+        raise InvalidInput(f"metadata cannot be stored: {err}") from err
     if not is_same:
         raise InvalidInput("metadata does not survive JSON: use string keys, and lists instead of tuples, throughout.")
     return written
