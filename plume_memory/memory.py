@@ -466,6 +466,7 @@ class ParametricMemory:
         self._closed = True
         if self._owns_database:
             self._database.close()
+            self._artifacts.close()
 
     def __enter__(self) -> "ParametricMemory":
         self._check_open()

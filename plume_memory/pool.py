@@ -59,7 +59,7 @@ class MemoryPool:
 
         Raises:
             ModelNotFound: the model is no name, folder or id.
-            InvalidInput: a bad hypernetwork, `policy` together with `engine`, or `keep` below 1.
+            InvalidInput: a bad URL or hypernetwork, `policy` together with `engine`, or `keep` below 1.
         """
         if engine is not None and policy is not None:
             raise InvalidInput("Pass the policy to the engine: Engine.load(policy=...); an engine has its own.")
@@ -67,11 +67,11 @@ class MemoryPool:
             chosen_network(model, hypernetwork)
         if keep < 1:
             raise InvalidInput(f"A pool keeps at least one memory open; got keep={keep}.")
-        self._url, self._keep = url, keep
+        self._keep = keep
         self._model, self._hypernetwork, self._policy, self._progress = model, hypernetwork, policy, progress
         self._artifacts = ArtifactStore(artifacts or default_artifacts(url))
         self._engine = engine
-        self._database: Database | None = None
+        self._database = Database(url)
         self._open: OrderedDict[str, ParametricMemory] = OrderedDict()
         self._lock = threading.Lock()
         self._opening = threading.Lock()
@@ -109,8 +109,6 @@ class MemoryPool:
         with self._opening:
             if self._closed:
                 raise MemoryClosed("The pool was closed; make another MemoryPool.")
-            if self._database is None:
-                self._database = Database(self._url)
             return self._database
 
     @property
@@ -133,8 +131,8 @@ class MemoryPool:
             for opened in self._open.values():
                 opened.close()
             self._open.clear()
-        if self._database is not None:
-            self._database.close()
+        self._database.close()
+        self._artifacts.close()
 
     def __enter__(self) -> "MemoryPool":
         return self

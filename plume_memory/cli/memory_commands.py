@@ -1,5 +1,7 @@
 """Commands on one memory: write, ask, look back, keep in order."""
 
+import codecs
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from enum import StrEnum
@@ -299,18 +301,39 @@ def _text(text: str | None, file: Path | None) -> str:
     if (text is None) == (file is None):
         raise InvalidInput("Give the update as an argument, with --file, or `-` to read stdin; one of them.")
     if file is not None:
-        try:
-            return file.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as err:
-            raise InvalidInput(f"Cannot read {file} as UTF-8 text: {err}") from err
+        return _file_text(file)
     return _stdin() if text == "-" else text or ""
+
+
+def _file_text(file: Path) -> str:
+    """A text file's text, without the mark (BOM) that some editors put before it.
+
+    Raises:
+        InvalidInput: It cannot be read, or is not UTF-8.
+    """
+    try:
+        content = file.expanduser().read_bytes()
+    except OSError as err:
+        raise InvalidInput(f"Cannot read {file}: {err}") from err
+    is_utf_16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in content
+    try:
+        if not is_utf_16:
+            return content.decode("utf-8-sig")
+    except UnicodeDecodeError as err:
+        raise InvalidInput(f"{file} is not UTF-8 text: {err}. {_converted(file, 'LATIN1')}") from err
+    raise InvalidInput(f"{file} is not UTF-8 text, but UTF-16 or no text at all. {_converted(file, 'UTF-16')}")
+
+
+def _converted(file: Path, encoding: str) -> str:
+    name = shlex.quote(str(file))
+    return f"Save it as UTF-8; if it is {encoding}: iconv -f {encoding} -t UTF-8 {name} | plume update -"
 
 
 def _stdin(read: Callable[[], str] | None = None) -> str:
     try:
-        return (read or sys.stdin.read)()
+        return (read or sys.stdin.read)().removeprefix("\ufeff")
     except UnicodeDecodeError as err:
-        raise InvalidInput(f"stdin is not UTF-8 text: {err}") from err
+        raise InvalidInput(f"stdin is not UTF-8 text: {err}. Send it through iconv -t UTF-8 first.") from err
 
 
 def _chat_turn(memory: ParametricMemory, said: str, as_json: bool) -> None:

@@ -13,6 +13,9 @@ from plume_memory.importers.archive import import_archive
 from plume_memory.importers.letta import LettaImport, import_letta
 from plume_memory.importers.mem0 import Mem0Import, import_mem0
 from plume_memory.memory import DEFAULT_URL, ParametricMemory
+from plume_memory.store.backup import write_backup
+from plume_memory.store.database import Database
+from plume_memory.store.paths import is_missing_file
 
 Artifacts = Annotated[bool, typer.Option("--artifacts", help="With what was derived.")]
 
@@ -27,8 +30,23 @@ class Kind(StrEnum):
 
 def register(app: typer.Typer) -> None:
     """Add these commands to the tree."""
+    app.command()(backup)
     app.command()(export)
     app.command("import")(import_file)
+
+
+def backup(
+    file: Annotated[Path, typer.Argument(help="File to write; an older one is replaced.")],
+    url: Url = DEFAULT_URL,
+    as_json: AsJson = False,
+) -> None:
+    """Copy the whole SQLite database to one file, while it is in use."""
+    if is_missing_file(url):
+        raise InvalidInput(f"There is no database at {url}. Check the URL.")
+    with Database(url) as database:
+        size = write_backup(database, file)
+        found = {"database": database.url, "file": str(file), "bytes": size}
+        emit(found, as_json, lambda: say(f"{size} bytes of {database.url} in {file}"))
 
 
 def export(

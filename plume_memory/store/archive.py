@@ -1,9 +1,6 @@
 """Writes a whole memory as one file (archive_format.py says which bytes), and reads it again before it counts."""
 
-import contextlib
 import hashlib
-import os
-import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -22,6 +19,7 @@ from plume_memory.store.database import Database
 from plume_memory.store.json_values import write_json
 from plume_memory.store.memories import FoundMemory, get_memory
 from plume_memory.store.reading import VERSION_COLUMNS, to_version
+from plume_memory.store.replacing import replacing
 from plume_memory.store.schema import latest_revision
 from plume_memory.store.tables import DerivationRow, MemoryRow, SourceRow, VersionRow
 from plume_memory.store.verifying import verify_rows
@@ -49,7 +47,7 @@ def write_archive(
     """
     check_name(memory)
     try:
-        with _replacing(path) as temporary, database.read() as connection:
+        with replacing(path) as temporary, database.read() as connection:
             found = get_memory(connection, memory)
             verify_rows(connection, memory, found.id, found.head_number, found.head_hash)
             with zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
@@ -150,18 +148,3 @@ def _derivations(connection: sa.Connection, memory_id: int) -> list[tuple[str, s
     query = sa.select(DerivationRow.key, DerivationRow.kind, DerivationRow.sha256)
     query = query.join(SourceRow, SourceRow.key == DerivationRow.key).where(SourceRow.memory_id == memory_id)
     return [(row.key, row.kind, row.sha256) for row in connection.execute(query.distinct().order_by(DerivationRow.key))]
-
-
-@contextlib.contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary file beside `path`; it takes the name, fsynced, when the block ends without an error."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".tmp-")
-    temporary = Path(name)
-    try:
-        os.close(descriptor)
-        yield temporary
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

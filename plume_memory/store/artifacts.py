@@ -1,9 +1,9 @@
 """Bytes addressed by their sha256, in a local folder or a bucket. Knows not what the bytes mean.
 
 Layout, under the root: `ab/cd/abcd…` (64 hexadecimal digits), one file per artifact. A local file is
-written under a temporary name in its folder, fsynced and renamed, so a reader, a crash or a second writer
-meets a whole file or none; an object store's own writes are whole. What is read is hashed again before it
-is given out.
+written under a temporary name in the root, fsynced and renamed, so a reader, a crash or a second writer
+meets a whole file or none; an object store's own writes are whole. What killed writes left is swept by the
+first write of a later store. What is read is hashed again before it is given out.
 """
 
 import contextlib
@@ -11,7 +11,6 @@ import hashlib
 import os
 import re
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +20,8 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from plume_memory.errors import ArtifactDamaged, ArtifactError, ArtifactMissing, InvalidInput, MissingExtra
+from plume_memory.store.paths import IN_MEMORY
+from plume_memory.store.replacing import KILLED_S, sweep
 
 _SHA256 = re.compile("[0-9a-f]{64}")
 _TEMPORARY = ".tmp-"
@@ -36,6 +37,7 @@ class ArtifactStore:
     def __init__(self, root_url: str) -> None:
         self._root_url = root_url
         self._opened: tuple[Any, str] | None = None
+        self._swept = False
 
     @property
     def root_url(self) -> str:
@@ -50,7 +52,7 @@ class ArtifactStore:
             if filesystem.exists(path) and filesystem.cat_file(path) == content:
                 return sha256
             if isinstance(filesystem, LocalFileSystem):
-                _write_whole(Path(path), content)
+                self._write_whole(Path(path), content)
             else:
                 filesystem.pipe_file(path, content)
         return sha256
@@ -107,16 +109,18 @@ class ArtifactStore:
         filesystem, root = self._root()
         if not isinstance(filesystem, LocalFileSystem):
             return 0
-        count, oldest = 0, time.time() - older_than_s
+        places = (_TEMPORARY, f"??/??/{_TEMPORARY}")  # the latter are an earlier release's
         try:
-            for path in Path(root).glob(f"??/??/{_TEMPORARY}*"):
-                with contextlib.suppress(FileNotFoundError):  # renamed by its writer, or swept by another
-                    if path.stat().st_mtime < oldest:
-                        path.unlink()
-                        count += 1
+            return sum(sweep(Path(root).glob(f"{place}*"), older_than_s=older_than_s) for place in places)
         except OSError as err:
             raise ArtifactError(f"What killed writes left in {self._root_url} cannot be deleted: {err}") from err
-        return count
+
+    def close(self) -> None:
+        """Let go of what was derived from a database in memory; what others may use stays."""
+        if self._root_url.startswith(IN_MEMORY):
+            filesystem, root = self._root()
+            if filesystem.exists(root):
+                filesystem.rm(root, recursive=True)
 
     def _place(self, sha256: str) -> tuple[Any, str]:
         if not _SHA256.fullmatch(sha256):
@@ -144,22 +148,26 @@ class ArtifactStore:
         except OSError as err:
             raise ArtifactError(f"The artifact {sha256} in {self._root_url} cannot be used: {err}") from err
 
-
-def _write_whole(path: Path, content: bytes) -> None:
-    """Write to a temporary file, fsync, rename, and fsync the folder so that the name is durable too."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=_TEMPORARY)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    finally:
-        Path(temporary).unlink(missing_ok=True)  # gone already where the rename succeeded
-    if os.name == "posix":  # Windows cannot open a folder, and needs it not
-        folder = os.open(path.parent, os.O_RDONLY)
+    def _write_whole(self, path: Path, content: bytes) -> None:
+        """Write to a temporary file, fsync, rename, and fsync the folder so that the name is durable too."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        root = path.parents[2]
+        if not self._swept:
+            self._swept = True
+            with contextlib.suppress(OSError):  # what cannot be removed hurts no write
+                sweep(root.glob(f"{_TEMPORARY}*"), older_than_s=KILLED_S)
+        descriptor, temporary = tempfile.mkstemp(dir=root, prefix=_TEMPORARY)
         try:
-            os.fsync(folder)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(temporary).replace(path)
         finally:
-            os.close(folder)
+            Path(temporary).unlink(missing_ok=True)  # gone already where the rename succeeded
+        if os.name == "posix":  # Windows cannot open a folder, and needs it not
+            folder = os.open(path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)

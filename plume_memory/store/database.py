@@ -18,9 +18,11 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
+from urllib.parse import quote
 
 import sqlalchemy as sa
 from sqlalchemy import event, exc
@@ -30,6 +32,7 @@ from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 from plume_memory.errors import CommitUnknown, InvalidInput, MemoryClosed, StoreUnavailable, TransactionUndone
 from plume_memory.store import schema
 from plume_memory.store.failures import commit_mapped, driver_needed, mapped, shown
+from plume_memory.store.paths import absolute, database_file, is_in_memory
 
 _Result = TypeVar("_Result")
 _DRIVERS = {"sqlite": ("sqlite", "sqlite+pysqlite"), "postgresql": ("postgresql", "postgresql+psycopg")}
@@ -72,6 +75,11 @@ class Database:
     def url(self) -> str:
         """The URL without its password."""
         return shown(self._url)
+
+    @property
+    def file(self) -> Path | None:
+        """The SQLite file; None for a database in memory or a server's."""
+        return database_file(self._url)
 
     def __enter__(self) -> Self:
         return self
@@ -134,6 +142,23 @@ class Database:
                     raise
             time.sleep(_PAUSE_S * 2 ** (attempt - 1))
             attempt += 1
+
+    @contextmanager
+    def sqlite(self) -> Iterator[sqlite3.Connection]:
+        """Yield a connection of the driver's own, for what only SQLite can do.
+
+        Raises:
+            InvalidInput: If it is another database.
+        """
+        if not self._is_sqlite:
+            raise InvalidInput(f"{self.url} is no SQLite database: use the tools of its server, e.g. pg_dump.")
+        with mapped(self._url):
+            self._check()
+            connection = self._made().raw_connection()
+            try:
+                yield cast(sqlite3.Connection, connection.driver_connection)
+            finally:
+                connection.close()
 
     def revision(self) -> str | None:
         """Return the schema's revision, whatever it is; None for an empty database."""
@@ -203,9 +228,9 @@ class Database:
         if not self._is_sqlite:
             return self._new_postgresql_engine()
         # A database in memory lives in its connection: one, handed from thread to thread.
-        in_memory = _in_memory(self._url)
+        in_memory = is_in_memory(self._url)
         engine = sa.create_engine(
-            self._url,
+            self._opened_url(),
             connect_args={"timeout": self._busy_timeout_s, "check_same_thread": False},
             poolclass=QueuePool,
             pool_size=1 if in_memory else 8,
@@ -215,6 +240,22 @@ class Database:
         event.listen(engine, "connect", _configure_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
         return engine
+
+    def _opened_url(self) -> sa.URL:
+        """The URL to open: of a new file after making it, for its owner alone; of one that cannot be written, so.
+
+        SQLite needs a file beside a WAL database even to read it, unless it is told that nobody writes: true of a
+        file in a folder that cannot be written, with no write-ahead log beside it.
+        """
+        file = self.file
+        if file is None or str(self._url.database).startswith("file:"):
+            return self._url
+        with suppress(OSError):  # it is there; or SQLite says what hinders it
+            os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        if not file.exists() or os.access(file.parent, os.W_OK) or Path(f"{file}-wal").exists():
+            return self._url
+        query = {"mode": "ro", "immutable": "1", "uri": "true"}
+        return self._url.set(database=f"file:{quote(str(file))}").update_query_dict(query)
 
     def _new_postgresql_engine(self) -> sa.Engine:
         limits = {"lock_timeout": self._busy_timeout_s, "statement_timeout": self._statement_timeout_s}
@@ -253,7 +294,8 @@ class Database:
 
     def _migrate(self, engine: sa.Engine, *, only_if_empty: bool) -> str:
         """Migrate under a lock every process respects; another may have done it while this one waited."""
-        if self._is_sqlite and not _in_memory(self._url):
+        in_file = self._is_sqlite and not is_in_memory(self._url)
+        if in_file:
             self._switch_to_wal(engine)
         with self._turn(), engine.connect() as connection:
             connection.execution_options(plume_write=True)
@@ -267,7 +309,10 @@ class Database:
                         return found
                     schema.check_revision_is_known(found, self.url)
                 schema.upgrade(connection)
-                return schema.latest_revision()
+        if in_file:  # into the file itself: a plain copy of it is then a database, if without the newest versions
+            with engine.connect() as connection:
+                connection.connection.cursor().execute("PRAGMA wal_checkpoint(PASSIVE)").close()
+        return schema.latest_revision()
 
     def _switch_to_wal(self, engine: sa.Engine) -> None:
         """Write the WAL mode into the file. SQLite does not wait for other connections here, so this does."""
@@ -297,17 +342,14 @@ def _parse(url: str) -> sa.URL:
     if parsed.drivername not in _DRIVERS[backend]:
         raise InvalidInput(f"{shown(parsed)}: {parsed.drivername} is not supported; write {backend}:// alone.")
     # The bare name means another driver in each SQLAlchemy; this package's extra installs psycopg 3.
-    return parsed.set(drivername="postgresql+psycopg") if parsed.drivername == "postgresql" else parsed
+    parsed = parsed.set(drivername="postgresql+psycopg") if parsed.drivername == "postgresql" else parsed
+    return absolute(parsed)  # now: the working folder may be another when it is first used
 
 
 def _positive(name: str, seconds: float) -> float:
     if not 0 < seconds < float("inf"):
         raise InvalidInput(f"{name} must be a number of seconds more than 0, got {seconds!r}.")
     return seconds
-
-
-def _in_memory(url: sa.URL) -> bool:
-    return url.database in (None, "", ":memory:") or url.query.get("mode") == "memory"
 
 
 def _leave_writing_to_the_server(connection: DBAPIConnection, entry: ConnectionPoolEntry, proxy: object) -> None:

@@ -1,5 +1,6 @@
 """Turns a database's own errors into this package's. Knows the two drivers' words, no table."""
 
+import shlex
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from plume_memory.errors import CommitUnknown, MissingExtra, StoreUnavailable, TransactionUndone
+from plume_memory.store.paths import database_file
 
 # SQLSTATE: serialization failure, deadlock. The server chose a victim and rolled it back; a repetition may pass.
 _UNDONE = ("40001", "40P01")
@@ -107,9 +109,10 @@ def _sqlite_message(url: sa.URL, found: str) -> str:
     if "malformed" in found:
         return f"{name} is damaged or cut short ({found}): restore the file from a copy."
     if "unable to open" in found:
-        folder = Path(url.database or ".").parent
+        folder = (database_file(url) or Path()).parent
         if not folder.is_dir():
-            return f"{name} cannot be opened: the folder {folder} does not exist; create it first."
+            made = f"mkdir -p {shlex.quote(str(folder))}"
+            return f"{name} cannot be opened: the folder {folder} does not exist; create it first: {made}"
         return f"{name} cannot be opened ({found}): check that it is a file you may read and write."
     if "readonly" in found or "read-only" in found:
         return f"{name} is read-only ({found}): give a place you may write to."

@@ -161,6 +161,38 @@ def test_update_reads_a_file_and_stdin(plume: Any, workdir: Path) -> None:
     assert plume("update", "--file", "missing.txt")[0] == 2
 
 
+def test_a_mark_before_a_text_is_no_part_of_it(plume: Any, workdir: Path) -> None:
+    (workdir / "note.txt").write_text("From Windows.", encoding="utf-8-sig")
+
+    assert plume("update", "--file", "note.txt", "--json")[1]["text"] == "From Windows."
+    assert plume("update", "-", "--json", stdin="\ufeffFrom stdin.")[1]["text"] == "From stdin."
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32", "latin-1"])
+def test_a_text_of_another_encoding_is_refused_with_the_command_that_converts_it(
+    plume: Any, workdir: Path, encoding: str
+) -> None:
+    (workdir / "my note.txt").write_bytes("Zoë läuft.".encode(encoding))
+
+    code, _, err = plume("update", "--file", "my note.txt")
+
+    assert code == 2
+    named = "LATIN1" if encoding == "latin-1" else "UTF-16"
+    assert f"iconv -f {named} -t UTF-8 'my note.txt'" in " ".join(err.split())
+    assert not (workdir / "plume.db").exists()
+
+
+def test_a_backup_is_a_database(plume: Any, workdir: Path) -> None:
+    assert plume("backup", "copy.db")[0] == 2
+    assert not (workdir / "plume.db").exists()
+    plume("update", "Alice lives in Bern.")
+
+    code, found, _ = plume("backup", "copy.db", "--json")
+
+    assert (code, found["file"], found["bytes"]) == (0, "copy.db", (workdir / "copy.db").stat().st_size)
+    assert plume("show", "--db", "sqlite:///copy.db")[1].strip() == "Alice lives in Bern."
+
+
 def test_chat_asks_updates_and_leaves(plume: Any) -> None:
     code, out, _ = plume("chat", "--json", stdin="/update Alice lives in Bern.\nWhere does Alice live?\n/quit\n")
 
