@@ -168,9 +168,9 @@ class ParametricMemory:
             VersionNotFound: there is no version that `replaces` or `keep` names.
             VersionConflict: the memory has moved on since `expected_version`.
             IdempotencyConflict: the key was used with another text, or for an update that was erased since.
-            StoreUnavailable: nothing was written; or, as any other error of deriving (ModelError, ArtifactError, …),
-                the update is in the log and its factors could not be derived: says so, and the next read tries
-                again. Sent again without a key it would be a second update.
+            StoreUnavailable: nothing was written; or, as any other error of deriving (ModelError, …), the update is
+                in the log and its factors could not be derived: says so, and the next read tries again. Sent again
+                without a key it would be a second update. Factors that could not be kept are a warning.
         """
         self._check_open()
         for named in (*replaces, *(() if isinstance(keep, bool) else keep)):
@@ -187,8 +187,8 @@ class ParametricMemory:
                 self.at(version=version.number).derive()
             except PlumeError as err:
                 raise type(err)(
-                    f"{err} The update is in the log, as version {version.number}, and only its factors could not be "
-                    "derived: do not send it again, the next read derives them."
+                    f"The update is in the log, as version {version.number}: do not send it again. Only its factors "
+                    f"could not be derived, and the next read derives them: {err}"
                 ) from err
         return version
 

@@ -176,7 +176,7 @@ def content_fingerprint(folder: Path) -> str:
         raise ModelNotFound(f"{folder} holds no .safetensors file; convert the model's weights to safetensors.")
     stamp = json.dumps([[str(f.resolve()), f.stat().st_size, f.stat().st_mtime_ns] for f in files])
     memo = default_cache() / "fingerprints" / hashlib.sha256(stamp.encode()).hexdigest()
-    if memo.is_file():
+    with suppress(OSError):  # not there, or not ours to read
         return memo.read_text()
     about = json.loads(files[0].read_text(encoding="utf-8"))
     config = {k: v for k, v in about.items() if k not in ("transformers_version", "_name_or_path")}

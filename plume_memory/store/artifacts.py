@@ -38,6 +38,8 @@ class ArtifactStore:
         self._root_url = root_url
         self._opened: tuple[Any, str] | None = None
         self._swept = False
+        self.is_failing = False
+        """Whether what was last derived could not be kept: it is said once, not at every text."""
 
     @property
     def root_url(self) -> str:

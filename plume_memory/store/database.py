@@ -109,7 +109,7 @@ class Database:
                 commit. Nothing was written.
             CommitUnknown: If the connection was lost during the commit.
         """
-        with mapped(self._url):
+        with mapped(self._url, writes=True):
             self._check()
             with self._turn(), self._connected() as connection:
                 connection.execution_options(plume_write=True)

@@ -1,14 +1,17 @@
 """Everything that can be computed again from the log: got from the artifacts, or built and put there.
 
 A key names what a value is derived from (model, parameterizer, settings, text), so a value is never
-stale. A damaged or lost artifact is built anew, with a warning; deleting all of them loses nothing.
+stale. A damaged or lost artifact is built anew, with a warning; deleting all of them loses nothing. One that cannot be
+kept (a full disk, a place that is read-only) is given out all the same, with one warning until it can be again.
 What is built while an erasure takes the text it was built from is given out, and not kept.
 """
 
 import hashlib
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from plume_memory.errors import ArtifactError
+from plume_memory.errors import ArtifactError, StoreUnavailable
 from plume_memory.store.artifacts import ArtifactStore
 from plume_memory.store.derivations import Derivations
 from plume_memory.store.sources import Sources
@@ -44,17 +47,36 @@ class DerivedCache:
             return self._artifacts.get(known.sha256)
         except ArtifactError as err:
             logger.warning("Rebuilding %s from the log: %s", known.kind, err)
-            self._derivations.forget(key)
-            self._artifacts.delete(known.sha256)
+            with self._best_effort(known.kind):
+                self.discard(key)
             return None
 
     def put(self, key: str, kind: str, content: bytes) -> None:
-        """Keep bytes under `key`, unless a text that they may be derived from was erased meanwhile."""
-        # Noted first: an erasure finds the artifact even if this process is killed behind the next line.
-        if self._sources.note(key, hashlib.sha256(content).hexdigest()):
-            self._derivations.record(key, kind, self._artifacts.put(content), len(content))
-            if not self._sources.is_current():  # erased while it was written: the erasure may have passed by before
-                self.discard(key)
+        """Keep bytes under `key` if that is possible, and no text that they may be derived from was erased meanwhile.
+
+        Raises:
+            ArtifactError: They were written while a text was erased, and cannot be deleted.
+        """
+        sha256, is_noted = hashlib.sha256(content).hexdigest(), False
+        with self._best_effort(kind):
+            # Noted first: an erasure finds the artifact even if this process is killed behind the next line.
+            is_noted = self._sources.note(key, sha256)
+            if is_noted:
+                self._derivations.record(key, kind, self._artifacts.put(content), len(content))
+        if is_noted and not self._sources.is_current():  # erased meanwhile: the erasure may have passed by before
+            self.discard(key)
+            self._artifacts.delete(sha256)  # whether or not it could be recorded
+
+    @contextmanager
+    def _best_effort(self, kind: str) -> Iterator[None]:
+        """Go on where the place or the database cannot be written, and say so the first time."""
+        try:
+            yield
+            self._artifacts.is_failing = False
+        except (ArtifactError, StoreUnavailable) as err:
+            if not self._artifacts.is_failing:
+                logger.warning("The %s cannot be kept, and are made again by every process: %s", kind, err)
+            self._artifacts.is_failing = True
 
     def holds(self, key: str) -> bool:
         """Whether `get(key)` would find the bytes."""

@@ -14,25 +14,30 @@ from plume_memory.store.paths import database_file
 
 # SQLSTATE: serialization failure, deadlock. The server chose a victim and rolled it back; a repetition may pass.
 _UNDONE = ("40001", "40P01")
-# What PostgreSQL's codes mean to the caller; its words come in the server's language.
+# What PostgreSQL's codes mean to the caller; its words come in the server's language. {} is what a write left behind.
 _POSTGRESQL_ADVICE = {
     "55P03": "is locked by another writer, longer than the busy timeout: try again",
     "57014": "cancelled a statement that ran longer than the statement timeout, or that an administrator stopped: "
-    "nothing was written; allow it more time (statement_timeout_s) or try again",
+    "{}allow it more time (statement_timeout_s) or try again",
     "25006": "is read-only: give a place you may write to",
-    "53100": "has no room left on its disk: nothing was written; make room and try again",
+    "53100": "has no room left on its disk: {}make room and try again",
     "53300": "admits no further connection: close others, or raise its max_connections",
     "42501": "denies the user of this URL what was asked: grant it, or give another user",
 }
 
 
 @contextmanager
-def mapped(url: sa.URL) -> Iterator[None]:
+def mapped(url: sa.URL, *, writes: bool = False) -> Iterator[None]:
     """Raise this package's errors for the database's.
 
     A violated constraint passes through as `sqlalchemy.exc.IntegrityError`: only the caller knows its
     meaning.
+
+    Args:
+        url: of the database.
+        writes: whether it is a transaction that writes; only then can it be said that nothing was written.
     """
+    undone = "nothing was written; " if writes else ""
     try:
         yield
     except exc.IntegrityError:
@@ -40,9 +45,9 @@ def mapped(url: sa.URL) -> Iterator[None]:
     except exc.TimeoutError as err:
         raise StoreUnavailable(f"{shown(url)}: every connection is in use: {err}") from err
     except exc.DBAPIError as err:
-        raise _named(url, err) from err
+        raise _named(url, err, undone) from err
     except sqlite3.Error as err:  # from a connection's first pragmas, which SQLAlchemy does not wrap
-        raise StoreUnavailable(_sqlite_message(url, str(err))) from err
+        raise StoreUnavailable(_sqlite_message(url, str(err), undone)) from err
     except exc.SQLAlchemyError as err:
         raise StoreUnavailable(f"{shown(url)}: {err}") from err
 
@@ -78,19 +83,19 @@ def shown(url: sa.URL) -> str:
     return url.set(drivername=url.get_backend_name()).render_as_string(hide_password=True)
 
 
-def _named(url: sa.URL, err: exc.DBAPIError) -> StoreUnavailable:
+def _named(url: sa.URL, err: exc.DBAPIError, undone: str) -> StoreUnavailable:
     if url.get_backend_name() == "sqlite":
-        return StoreUnavailable(_sqlite_message(url, str(err.orig)))
+        return StoreUnavailable(_sqlite_message(url, str(err.orig), undone))
     name, found = shown(url), _said(err)
     state = getattr(err.orig, "sqlstate", None)
     if state in _UNDONE:
         return TransactionUndone(f"{name} undid the transaction for another's sake ({found}): it may be repeated.")
     if err.connection_invalidated:
         return TransactionUndone(
-            f"The connection to {name} was lost before a commit ({found}): nothing was written; it may be repeated."
+            f"The connection to {name} was lost before a commit ({found}): {undone}it may be repeated."
         )
     if state in _POSTGRESQL_ADVICE:
-        return StoreUnavailable(f"{name} {_POSTGRESQL_ADVICE[state]} ({found}).")
+        return StoreUnavailable(f"{name} {_POSTGRESQL_ADVICE[state].format(undone)} ({found}).")
     if state is None:  # the driver's own: there was no server to give a code
         return StoreUnavailable(f"{name} cannot be reached ({found}): check the URL, and that the server runs.")
     return StoreUnavailable(f"{name}: {found}")
@@ -101,7 +106,7 @@ def _said(err: exc.DBAPIError) -> str:
     return " ".join(str(err.orig).split())
 
 
-def _sqlite_message(url: sa.URL, found: str) -> str:
+def _sqlite_message(url: sa.URL, found: str, undone: str) -> str:
     """Say what was found and what to do."""
     name = shown(url)
     if "not a database" in found:
@@ -117,7 +122,7 @@ def _sqlite_message(url: sa.URL, found: str) -> str:
     if "readonly" in found or "read-only" in found:
         return f"{name} is read-only ({found}): give a place you may write to."
     if "full" in found:
-        return f"{name} has no room left on its disk ({found}): nothing was written; make room and try again."
+        return f"{name} has no room left on its disk ({found}): {undone}make room and try again."
     if "locked" in found or "busy" in found:
         return f"{name} is locked by another writer, longer than the busy timeout: try again."
     return f"{name}: {found}"
