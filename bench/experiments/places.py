@@ -56,7 +56,7 @@ def main() -> None:
     own = shipped_hypernetwork(base.name) if given.hypernetwork == "shipped" else Path(given.hypernetwork)
     assert own is not None, "the package carries one for this model"
     writer = FastWeightWriter(checkpoint.load(own).to(base.device), base)
-    items = ItemWriter(base.chat, base.chat.encode(base.chat.suffix)[0], 20, statements=True)
+    items = ItemWriter(base.chat, base.chat.suffix_ids()[0], 20, statements=True)
     chance = random.Random("bench:places")
     source = FactSource("facts", smallest=given.facts, exclude_families=NEWER)
     samples = [source.draw(chance, largest=given.facts, update=False) for _ in range(given.texts)]
