@@ -1,10 +1,17 @@
 """Text to prompt ids: a chat model's frame around a user's words.
 
 The frame is what the tokenizer's own template puts around one user turn, with an empty system turn
-where the template has a system role (D2L: text to ids). It is found by templating a sentinel. Tools
-are written by the template where it knows them, else folded into plain turns (model/tool_turns.py).
+where the template has a system role (D2L: text to ids). It is found by templating a sentinel, which is
+drawn anew each time. Tools are written by the template where it knows them, else folded into plain turns
+(model/tool_turns.py).
+
+What somebody said is never read as a control token: "<|im_end|>" in a question, a tool's output or a
+memory is ten characters, whatever it would mean in the frame.
 """
 
+import copy
+import json
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +26,14 @@ __all__ = ["ChatFormat", "Framed", "Message"]
 Tools = Sequence[Mapping[str, Any]]
 """Tools in OpenAI's shape: {"type": "function", "function": {"name", "description", "parameters"}}."""
 
-_SENTINEL = "plume-sentinel-7f3a"
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a prompt."""
+
+    text: str
+    said: bool
+    """Whether somebody said it; else it is the frame, whose control tokens count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +45,10 @@ class ChatFormat:
     """Everything before the user's words, the beginning-of-text token included."""
     suffix: str
     """Everything after them, up to where the answer starts."""
+    control: frozenset[str]
+    """What the tokenizer reads as one control token each."""
+    plain: Any
+    """Reads control tokens as the characters they are written with."""
 
     @classmethod
     def of(cls, tokenizer: Any, name: str) -> "ChatFormat":
@@ -44,23 +62,29 @@ class ChatFormat:
                 f"The tokenizer of {name!r} has no chat template. Use an instruction-tuned model, or set "
                 "`chat_template` in its tokenizer_config.json."
             )
-        framed = _render(tokenizer, [{"role": "user", "content": _SENTINEL}])
-        prefix, found, suffix = framed.partition(_SENTINEL)
+        sentinel = _sentinel()
+        framed = _render(tokenizer, [{"role": "user", "content": sentinel}])
+        prefix, found, suffix = framed.partition(sentinel)
         if not found:
             raise MissingChatTemplate(f"The chat template of {name!r} does not keep the user's words as they are.")
-        return cls(tokenizer, prefix, suffix)
+        control = frozenset(token.content for token in tokenizer.added_tokens_decoder.values() if token.special)
+        return cls(tokenizer, prefix, suffix, control, _plain(tokenizer))
 
     def prompt_ids(self, question: str) -> list[int]:
         """Ids of one user turn, ready for the answer. The text is stripped, as the reference does."""
-        return self.encode(self.prefix + question.strip() + self.suffix)
+        return self.ids((Piece(self.prefix, False), *self.asked(question)))
+
+    def asked(self, words: str) -> tuple[Piece, ...]:
+        """What follows the prefix: a user's words, stripped, and the frame behind them."""
+        return Piece(words.strip(), True), Piece(self.suffix, False)
 
     def prefix_ids(self) -> list[int]:
         """Ids in front of a user's words."""
-        return self.encode(self.prefix)
+        return self.ids((Piece(self.prefix, False),))
 
     def suffix_ids(self) -> list[int]:
         """Ids behind a user's words."""
-        return self.encode(self.suffix)
+        return self.ids((Piece(self.suffix, False),))
 
     def framed(self, messages: Sequence[Message], tools: Tools | None = None) -> "Framed":
         """Split a conversation that ends with a user or tool turn around its first user turn.
@@ -79,19 +103,49 @@ class ChatFormat:
         native = with_tools and writes_tools(str(self.tokenizer.chat_template))
         turns = folded(messages, tools) if with_tools and not native else list(messages)
         first = next(i for i, m in enumerate(turns) if m["role"] == "user")
-        words = turns[first]["content"].strip()
-        turns[first] = {"role": "user", "content": _SENTINEL}
+        words, said = turns[first]["content"].strip(), {}
+        turns[first] = {"role": "user", "content": (mark := _sentinel())}
+        for i, turn in enumerate(turns):  # of the rest only what the frame must not hold: most templates look into it
+            if i != first and self._has_control(turn["content"]):
+                said[_sentinel()] = turn["content"]
+                turns[i] = {**turn, "content": list(said)[-1]}
+            if calls := turn.get("tool_calls"):
+                turns[i] = {**turns[i], "tool_calls": self._harmless(calls)}
         try:
-            written = _render(self.tokenizer, turns, tools) if native else _render(self.tokenizer, turns)
+            written = _render(self.tokenizer, turns, self._harmless(tools or ()) if native else None)
         except jinja2.TemplateError as err:
             roles = ", ".join(m["role"] for m in messages)
             raise InvalidInput(f"The model's chat template refuses the turns [{roles}]: {err}") from err
-        head, _, tail = written.partition(_SENTINEL)
-        return Framed(self, head, words, tail)
+        head, _, tail = written.partition(mark)
+        return Framed(self, _cut(head, said), words, _cut(tail, said))
 
     def encode(self, text: str) -> list[int]:
-        """Ids of a text as it stands: nothing is added around it."""
-        return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+        """Ids of what somebody said, as it stands: nothing is added around it, and nothing in it is a control token."""
+        return self.ids((Piece(text, True),))
+
+    def ids(self, pieces: Sequence[Piece]) -> list[int]:
+        """Ids of the pieces of a prompt, read as one text where no control token was said in it."""
+        if not any(piece.said and self._has_control(piece.text) for piece in pieces):
+            whole = "".join(piece.text for piece in pieces)
+            return list(self.tokenizer(whole, add_special_tokens=False)["input_ids"])
+        return [i for piece in pieces for i in self._piece_ids(piece)]
+
+    def _piece_ids(self, piece: Piece) -> list[int]:
+        if piece.said and self._has_control(piece.text):
+            return list(self.plain.encode(piece.text, add_special_tokens=False).ids)
+        return list(self.tokenizer(piece.text, add_special_tokens=False)["input_ids"])
+
+    def _has_control(self, text: str) -> bool:
+        return any(token in text for token in self.control)
+
+    def _harmless(self, said: Sequence[Any]) -> list[Any]:
+        """Tools or calls, with control tokens in their words broken by a zero-width space: the template writes them."""
+        written = json.dumps(list(said))
+        for token in self.control:
+            inner = json.dumps(token)[1:-1]
+            written = written.replace(inner, f"{inner[0]}\\u200b{inner[1:]}")
+        found: list[Any] = json.loads(written)
+        return found
 
     def count(self, text: str) -> int:
         """Number of tokens of a text as it stands."""
@@ -103,22 +157,51 @@ class Framed:
     """A conversation as the model reads it, split around its first user turn."""
 
     chat: ChatFormat
-    head: str
+    head: tuple[Piece, ...]
     first: str
     """The first user turn's words, stripped as the reference does."""
-    tail: str
+    tail: tuple[Piece, ...]
+
+    @property
+    def text(self) -> str:
+        """The whole conversation as it is written down."""
+        return "".join(piece.text for piece in (*self.head, Piece(self.first, True), *self.tail))
 
     def prompt_ids(self) -> list[int]:
         """Ids of the whole conversation, ready for the answer."""
-        return self.chat.encode(self.head + self.first + self.tail)
+        return self.chat.ids((*self.head, Piece(self.first, True), *self.tail))
 
     def evidence_ids(self, evidence: str) -> list[int]:
         """Ids of a compiled evidence prefix: the head, the evidence and a blank line."""
-        return self.chat.encode(self.head) + self.chat.encode(evidence.strip() + "\n\n")
+        return self.chat.ids(self.head) + self.chat.encode(evidence.strip() + "\n\n")
 
     def continuation_ids(self) -> list[int]:
         """Ids that follow `evidence_ids`: everything from the first user turn's words on."""
-        return self.chat.encode(self.first + self.tail)
+        return self.chat.ids((Piece(self.first, True), *self.tail))
+
+
+def _sentinel() -> str:
+    """A word that nobody said."""
+    return f"plume{secrets.token_hex(12)}"
+
+
+def _plain(tokenizer: Any) -> Any:
+    """A tokenizer of its own: that it reads control tokens as characters is a state of the whole object."""
+    plain = copy.deepcopy(tokenizer.backend_tokenizer)
+    plain.encode_special_tokens = True
+    return plain
+
+
+def _cut(written: str, said: Mapping[str, str]) -> tuple[Piece, ...]:
+    """A frame, cut at the marks that stand for what was said."""
+    pieces = [Piece(written, False)]
+    for mark, words in said.items():
+        for i, piece in enumerate(pieces):
+            before, found, after = piece.text.partition(mark)
+            if found:
+                pieces[i : i + 1] = [Piece(before, False), Piece(words, True), Piece(after, False)]
+                break
+    return tuple(piece for piece in pieces if piece.text)
 
 
 def _render(tokenizer: Any, messages: list[Message], tools: Tools | None = None) -> str:

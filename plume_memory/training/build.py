@@ -92,7 +92,7 @@ def build(base: BaseModel, settings: TrainSettings, *, processes: int = 1, cache
 
 def _end_id(base: BaseModel) -> int:
     """What ends an answer: what ends the user's turn, or the end of text where a turn ends otherwise ([/INST])."""
-    (end,) = base.chat.encode(base.chat.suffix)[:1]
+    (end,) = base.chat.suffix_ids()[:1]
     return end if end in base.stop_ids else int(base.tokenizer.eos_token_id)
 
 
@@ -117,7 +117,7 @@ def _writer(base: BaseModel, settings: TrainSettings, source: Source) -> TextWri
     chance = random.Random(f"{settings.run.seed}:calibration")
     samples = [source.draw(chance, largest=4, update=False) for _ in range(128)]
     texts = [base.chat.encode(sample.text)[: settings.largest_tokens] for sample in samples]
-    texts += [base.chat.encode(ask.question + base.chat.suffix) for sample in samples for ask in sample.asks]
+    texts += [base.chat.ids(base.chat.asked(ask.question)) for sample in samples for ask in sample.asks]
     calibrate(fresh, base, texts, seed=settings.run.seed)
     return FastWeightWriter(fresh.to(base.device), base)
 

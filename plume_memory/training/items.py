@@ -80,7 +80,7 @@ class ItemWriter:
         return tuple(self.chat.encode(text.strip() + "\n\n"))
 
     def _prompt(self, words: str) -> tuple[int, ...]:
-        return tuple(self.chat.encode(words.strip() + self.chat.suffix))
+        return tuple(self.chat.ids(self.chat.asked(words)))
 
     def _target(self, text: str) -> tuple[int, ...]:
         return (*self.chat.encode(text.strip()), self.end_id)

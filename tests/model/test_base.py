@@ -8,7 +8,7 @@ import torch
 
 from plume_memory.errors import InvalidInput, MissingChatTemplate, ModelError, UnknownArchitecture
 from plume_memory.model.base import BaseModel
-from plume_memory.model.prompt import ChatFormat
+from plume_memory.model.prompt import ChatFormat, Piece
 from plume_memory.testing import byte_tokenizer, tiny_base
 
 GEMMA_TEMPLATE = (
@@ -129,7 +129,7 @@ def test_the_frame_carries_an_empty_system_turn() -> None:
 
     assert chat.prefix == "<|im_start|>system\n<|im_end|>\n<|im_start|>user\n"
     assert chat.suffix == "<|im_end|>\n<|im_start|>assistant\n"
-    assert chat.prompt_ids("  hi \n") == chat.encode(f"{chat.prefix}hi{chat.suffix}")
+    assert chat.prompt_ids("  hi \n") == chat.tokenizer(f"{chat.prefix}hi{chat.suffix}")["input_ids"]
 
 
 def test_a_template_without_a_system_role_gets_it_folded_into_the_first_user_turn() -> None:
@@ -140,7 +140,7 @@ def test_a_template_without_a_system_role_gets_it_folded_into_the_first_user_tur
 
     assert chat.prefix == "<|im_start|><start_of_turn>user\n\n\n"
     framed = chat.framed([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}])
-    assert framed.head == "<|im_start|><start_of_turn>user\nBe brief.\n\n"
+    assert framed.head == (Piece("<|im_start|><start_of_turn>user\nBe brief.\n\n", said=False),)
 
 
 def test_a_frame_split_around_the_evidence_joins_to_the_prompt() -> None:
@@ -153,8 +153,9 @@ def test_a_frame_split_around_the_evidence_joins_to_the_prompt() -> None:
         ]
     )
 
-    assert framed.prompt_ids() == chat.encode(framed.head) + framed.continuation_ids()
-    assert framed.evidence_ids(" Alice is here.\n") == chat.encode(f"{framed.head}Alice is here.\n\n")
+    assert framed.prompt_ids() == chat.ids(framed.head) + framed.continuation_ids()
+    told = (*framed.head, Piece("Alice is here.\n\n", said=True))
+    assert framed.evidence_ids(" Alice is here.\n") == chat.ids(told)
 
 
 def test_a_conversation_must_end_with_the_user() -> None:

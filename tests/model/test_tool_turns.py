@@ -43,7 +43,7 @@ def written(messages: list[Message], tools: Any = None, template: str | None = N
     if template:
         tokenizer.chat_template = template
     framed = ChatFormat.of(tokenizer, "tiny").framed(messages, tools)
-    return framed.head + framed.first + framed.tail
+    return framed.text
 
 
 def test_a_template_without_tools_gets_them_folded_into_plain_turns() -> None:
