@@ -35,6 +35,7 @@ from plume_memory.store.artifacts import ArtifactStore
 from plume_memory.store.chain import NO_PARENT
 from plume_memory.store.database import Database
 from plume_memory.store.erasure import Erasures
+from plume_memory.store.failures import shown_text
 from plume_memory.store.log import Log
 from plume_memory.store.overruling import with_overrules
 from plume_memory.store.paths import default_artifacts, is_missing_file
@@ -118,7 +119,9 @@ class ParametricMemory:
         if engine is None:  # before anything is made or written for a model that cannot be had
             chosen_network(model, hypernetwork)
         if not create and is_missing_file(url):
-            raise MemoryNotFound(f"There is no database at {url}, so no memory {name!r}. Check the URL, or create it.")
+            raise MemoryNotFound(
+                f"There is no database at {shown_text(url)}, so no memory {name!r}. Check the URL, or create it."
+            )
         with ExitStack() as on_error:
             database = Database(url)
             on_error.callback(database.close)
@@ -127,7 +130,9 @@ class ParametricMemory:
                 log.ensure(name)
             elif not log.exists(name):
                 known = ", ".join(log.names()[:10]) or "none"
-                raise MemoryNotFound(f"No memory {name!r} in {url}; it has: {known}. Create it with `plume init`.")
+                raise MemoryNotFound(
+                    f"No memory {name!r} in {database.url}; it has: {known}. Create it with `plume init`."
+                )
             on_error.pop_all()
 
         def load() -> "Engine":

@@ -13,7 +13,7 @@ import typer
 
 from plume_memory import __version__, errors
 from plume_memory.cli import forget_command, memory_commands, model_commands, portability_commands, train_command
-from plume_memory.cli.output import ERR
+from plume_memory.cli.output import ERR, safe
 
 _EXIT_CODES: tuple[tuple[type[errors.PlumeError], int], ...] = (
     (errors.IntegrityError, 5),
@@ -101,7 +101,7 @@ def _print_error(err: errors.PlumeError | OSError, *, as_json: bool) -> None:
         sys.stderr.write(json.dumps({"error": type(err).__name__, "message": str(err)}) + "\n")
     else:
         ERR.print(f"[red]{type(err).__name__}[/red]: ", end="")
-        ERR.print(str(err), markup=False)
+        ERR.print(safe(str(err)), markup=False)
 
 
 def run() -> None:

@@ -10,10 +10,11 @@ from typing import Annotated, Any
 
 import typer
 
-from plume_memory.cli.output import ERR, OUT, ProgressBar, add_row, emit, plain, say, table
+from plume_memory.cli.output import ERR, OUT, ProgressBar, add_row, emit, plain, safe, say, table
 from plume_memory.errors import InvalidInput, PlumeError
 from plume_memory.memory import DEFAULT_MODEL, DEFAULT_URL, ParametricMemory
 from plume_memory.records import Answer, Replacement, Version
+from plume_memory.store.failures import shown_text
 
 MemoryName = Annotated[str, typer.Option("--memory", "-m", help="Name of the memory.", envvar="PLUME_MEMORY")]
 Url = Annotated[str, typer.Option("--db", help="SQLAlchemy URL of the log.", envvar="PLUME_DB")]
@@ -57,8 +58,8 @@ def register(app: typer.Typer) -> None:
 def init(name: MemoryName = "default", url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
     """Create a memory (and its database)."""
     with ParametricMemory.open(name, url=url) as memory:
-        found = {"memory": name, "url": url, "version": memory.version}
-        emit(found, as_json, lambda: say(f"memory {name!r} in {url}, version {memory.version}"))
+        found = {"memory": name, "url": shown_text(url), "version": memory.version}
+        emit(found, as_json, lambda: say(f"memory {name!r} in {found['url']}, version {memory.version}"))
 
 
 def update(
@@ -136,7 +137,7 @@ def chat(
             try:
                 _chat_turn(memory, said, as_json)
             except PlumeError as err:  # one refused line does not end the conversation
-                ERR.print(f"{type(err).__name__}: {err}", markup=False)
+                ERR.print(safe(f"{type(err).__name__}: {err}"), markup=False)
 
 
 def history(
@@ -371,7 +372,7 @@ def _show_status(answer: Answer) -> None:
     evidence = "memory does not bear on the question" if answer.version else "no memory yet"
     if answer.evidence is not None:
         unit = " ".join(answer.evidence.unit.text.split())
-        shown = unit if len(unit) <= 72 else unit[:71] + "…"
+        shown = safe(unit if len(unit) <= 72 else unit[:71] + "…")
         evidence = f"evidence from version {answer.evidence.unit.version} (score {answer.evidence.score:.2g}): {shown}"
     ERR.print(
         f"version {answer.version} · confidence {answer.confidence:.2f} · mean λ {answer.mean_weight:.2f} · {evidence}",

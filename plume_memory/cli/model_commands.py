@@ -81,7 +81,8 @@ def upgrade(url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
     database = Database(url)
     revision = database.upgrade()
     database.close()
-    emit({"url": url, "revision": revision}, as_json, lambda: say(f"{url} is at revision {revision}"))
+    found = {"url": database.url, "revision": revision}
+    emit(found, as_json, lambda: say(f"{database.url} is at revision {revision}"))
 
 
 def demo(

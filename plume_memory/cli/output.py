@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 import sys
 from collections.abc import Callable
 from datetime import datetime
@@ -15,19 +16,28 @@ from rich.text import Text
 OUT = Console(highlight=False)
 ERR = Console(stderr=True, highlight=False)
 
+_CONTROLS = re.compile(r"\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+"""All but line breaks and tabs."""
+
 
 def emit(value: Any, as_json: bool, show: Callable[[], None]) -> None:
     """Print `value` as one JSON document, or call `show` for people."""
     if as_json:
-        sys.stdout.write(json.dumps(plain(value), ensure_ascii=False) + "\n")
+        written = json.dumps(plain(value), ensure_ascii=False)
+        sys.stdout.write(_CONTROLS.sub(lambda found: f"\\u{ord(found.group()):04x}", written) + "\n")
     else:
         show()
 
 
 def say(text: str, *, end: str = "\n") -> None:
-    """Print a user's or a model's text as it is: no markup, no emoji codes, no wrapping."""
-    sys.stdout.write(text + end)
+    """Print a user's or a model's text as it is: no markup, no emoji codes, no wrapping; to a terminal see `safe`."""
+    sys.stdout.write((safe(text) if sys.stdout.isatty() else text) + end)
     sys.stdout.flush()
+
+
+def safe(text: str) -> str:
+    """A text without what a terminal would obey: escape sequences and other control characters are spelled out."""
+    return _CONTROLS.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
 
 
 def plain(value: Any) -> Any:
@@ -50,8 +60,8 @@ def table(*columns: str) -> Table:
 
 
 def add_row(rows: Table, *cells: str) -> None:
-    """Add plain cells: a user's brackets are text, not markup."""
-    rows.add_row(*(Text(cell) for cell in cells))
+    """Add plain cells: a user's brackets are text, not markup, and see `safe`."""
+    rows.add_row(*(Text(safe(cell)) for cell in cells))
 
 
 class ProgressBar:

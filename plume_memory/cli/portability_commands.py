@@ -15,6 +15,7 @@ from plume_memory.importers.mem0 import Mem0Import, import_mem0
 from plume_memory.memory import DEFAULT_URL, ParametricMemory
 from plume_memory.store.backup import write_backup
 from plume_memory.store.database import Database
+from plume_memory.store.failures import shown_text
 from plume_memory.store.paths import is_missing_file
 
 Artifacts = Annotated[bool, typer.Option("--artifacts", help="With what was derived.")]
@@ -42,7 +43,7 @@ def backup(
 ) -> None:
     """Copy the whole SQLite database to one file, while it is in use."""
     if is_missing_file(url):
-        raise InvalidInput(f"There is no database at {url}. Check the URL.")
+        raise InvalidInput(f"There is no database at {shown_text(url)}. Check the URL.")
     with Database(url) as database:
         size = write_backup(database, file)
         found = {"database": database.url, "file": str(file), "bytes": size}

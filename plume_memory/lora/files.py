@@ -99,9 +99,9 @@ def read_fingerprints(content: bytes) -> dict[str, str]:
 
 
 def save_factors(factors: LoraFactors, path: Path, *, fingerprints: Mapping[str, str] | None = None) -> None:
-    """Write `to_bytes(factors)` to a file, atomically."""
+    """Write `to_bytes(factors)` to a file, atomically; only its owner may read it."""
     content = to_bytes(factors, fingerprints=fingerprints)
-    write_file(path, lambda temporary: _write(temporary, content))
+    write_file(path, lambda temporary: _write(temporary, content), mode=0o600)
 
 
 def load_factors(path: Path) -> LoraFactors:
@@ -148,6 +148,7 @@ def export_peft(factors: LoraFactors, directory: Path, *, base_model: str, base_
             "adapter_model.safetensors": lambda path: safetensors.save_file(tensors, path, metadata),
             "adapter_config.json": lambda path: _write(path, config),
         },
+        mode=0o600,  # a memory's texts can be asked out of its adapter
     )
 
 

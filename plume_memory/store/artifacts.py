@@ -7,6 +7,7 @@ first write of a later store. What is read is hashed again before it is given ou
 """
 
 import contextlib
+import errno
 import hashlib
 import os
 import re
@@ -20,6 +21,7 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from plume_memory.errors import ArtifactDamaged, ArtifactError, ArtifactMissing, InvalidInput, MissingExtra
+from plume_memory.store.failures import OUT_OF_FILES
 from plume_memory.store.paths import IN_MEMORY
 from plume_memory.store.replacing import KILLED_S, sweep
 
@@ -148,6 +150,8 @@ class ArtifactStore:
         except FileNotFoundError as err:
             raise ArtifactMissing(f"There is no artifact {sha256} in {self._root_url}.") from err
         except OSError as err:
+            if err.errno in (errno.EMFILE, errno.ENFILE):
+                raise ArtifactError(f"The artifact {sha256} cannot be used: {OUT_OF_FILES}") from err
             raise ArtifactError(f"The artifact {sha256} in {self._root_url} cannot be used: {err}") from err
 
     def _write_whole(self, path: Path, content: bytes) -> None:

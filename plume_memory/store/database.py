@@ -31,7 +31,7 @@ from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
 from plume_memory.errors import CommitUnknown, InvalidInput, MemoryClosed, StoreUnavailable, TransactionUndone
 from plume_memory.store import schema
-from plume_memory.store.failures import commit_mapped, driver_needed, mapped, shown
+from plume_memory.store.failures import commit_mapped, driver_needed, mapped, shown, shown_text
 from plume_memory.store.paths import absolute, database_file, is_in_memory
 
 _Result = TypeVar("_Result")
@@ -335,7 +335,7 @@ def _parse(url: str) -> sa.URL:
     try:
         parsed = sa.make_url(url)
     except exc.ArgumentError as err:
-        raise InvalidInput(f"{url!r} is not a database URL: give e.g. sqlite:///plume.db.") from err
+        raise InvalidInput(f"{shown_text(url)} is not a database URL: give e.g. sqlite:///plume.db.") from err
     backend = parsed.get_backend_name()
     if backend not in _DRIVERS:
         raise InvalidInput(f"{shown(parsed)}: {backend} is not supported; use sqlite or postgresql.")

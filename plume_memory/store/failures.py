@@ -1,5 +1,7 @@
 """Turns a database's own errors into this package's. Knows the two drivers' words, no table."""
 
+import errno
+import os
 import shlex
 import sqlite3
 from collections.abc import Iterator
@@ -24,6 +26,15 @@ _POSTGRESQL_ADVICE = {
     "53300": "admits no further connection: close others, or raise its max_connections",
     "42501": "denies the user of this URL what was asked: grant it, or give another user",
 }
+
+_NO_SECRETS = frozenset(
+    (
+        *("mode", "cache", "uri", "immutable", "timeout", "host", "hostaddr", "port", "user", "dbname"),
+        *("sslmode", "sslrootcert", "sslcert", "channel_binding", "gssencmode", "connect_timeout"),
+        *("application_name", "target_session_attrs", "options"),
+    )
+)
+"""Parameters of a URL that are shown: of any other nobody here knows that it is none."""
 
 
 @contextmanager
@@ -77,10 +88,17 @@ def driver_needed(url: sa.URL) -> Iterator[None]:
 
 
 def shown(url: sa.URL) -> str:
-    """Return the URL as a user writes it, without its password."""
-    if "password" in url.query:
-        url = url.update_query_dict({"password": "***"})
+    """Return the URL as a user writes it, without its password and what else of its parameters may be a secret."""
+    url = url.update_query_dict({name: "***" for name in url.query if name not in _NO_SECRETS})
     return url.set(drivername=url.get_backend_name()).render_as_string(hide_password=True)
+
+
+def shown_text(url: str) -> str:
+    """`shown`, of a URL that may be none: then nothing of it is shown that could be a secret."""
+    try:
+        return shown(sa.make_url(url))
+    except exc.ArgumentError:
+        return repr(url) if "@" not in url and "=" not in url else "what was given"
 
 
 def _named(url: sa.URL, err: exc.DBAPIError, undone: str) -> StoreUnavailable:
@@ -101,6 +119,18 @@ def _named(url: sa.URL, err: exc.DBAPIError, undone: str) -> StoreUnavailable:
     return StoreUnavailable(f"{name}: {found}")
 
 
+OUT_OF_FILES = "this process has as many files open as it may; close some, or allow more (ulimit -n)."
+
+
+def out_of_files() -> bool:
+    """Whether no further file can be opened: SQLite says no more than that it could not open its own."""
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY))
+    except OSError as err:
+        return err.errno in (errno.EMFILE, errno.ENFILE)
+    return False
+
+
 def _said(err: exc.DBAPIError) -> str:
     """Return the database's words on one line."""
     return " ".join(str(err.orig).split())
@@ -114,6 +144,8 @@ def _sqlite_message(url: sa.URL, found: str, undone: str) -> str:
     if "malformed" in found:
         return f"{name} is damaged or cut short ({found}): restore the file from a copy."
     if "unable to open" in found:
+        if out_of_files():
+            return f"{name} cannot be opened: {OUT_OF_FILES}"
         folder = (database_file(url) or Path()).parent
         if not folder.is_dir():
             made = f"mkdir -p {shlex.quote(str(folder))}"

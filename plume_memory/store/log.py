@@ -46,6 +46,7 @@ from plume_memory.store.targets import wanted
 from plume_memory.store.verifying import verify_rows
 
 _ATTEMPTS = 5
+_FIRST_MOMENT = datetime(2, 1, 1, tzinfo=UTC)
 
 
 def utc_now() -> datetime:
@@ -268,6 +269,8 @@ class Log:
     def at_time(self, memory: str, moment: datetime) -> int:
         """Return the number of the newest version written at or before an aware time.
 
+        Whatever is there was written by now, even if the clock was ahead when it was, and its time lies in the future.
+
         Raises:
             InvalidInput: If the time has no zone.
             VersionNotFound: If the memory had no version then.
@@ -278,7 +281,12 @@ class Log:
         query = query.order_by(VersionRow.created_at.desc(), VersionRow.number.desc()).limit(1)
         with self._database.read() as connection:
             found = get_memory(connection, memory)
-            number = connection.execute(query.where(VersionRow.memory_id == found.id)).scalar()
+            if moment >= self._clock():
+                number = found.head_number or None
+            elif moment < _FIRST_MOMENT:  # no database has it, and no zone may take it below the first year
+                number = None
+            else:
+                number = connection.execute(query.where(VersionRow.memory_id == found.id)).scalar()
         if number is None:
             raise VersionNotFound(f"Memory {memory!r} had no version yet at {moment.isoformat()}.")
         return number

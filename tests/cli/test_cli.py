@@ -161,6 +161,31 @@ def test_update_reads_a_file_and_stdin(plume: Any, workdir: Path) -> None:
     assert plume("update", "--file", "missing.txt")[0] == 2
 
 
+HOSTILE = "Alice\x1b]0;owned\x07 lives\x9b2J in\rBern.\r\nAnd\tsails."
+
+
+class Terminal(io.StringIO):
+    """What is printed, as a person's terminal gets it."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("command", ["show", "history", "show --json", "history --json", "diff 0 1", "diff 0 1 --json"])
+def test_a_text_does_not_command_the_terminal(plume: Any, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    plume("update", HOSTILE, "--defer")
+    terminal = Terminal()
+    with monkeypatch.context() as patched:
+        patched.setattr("sys.stdout", terminal)
+        assert main(command.split()) == 0
+    printed = re.sub("\x1b\\[[0-9;]*m", "", terminal.getvalue())  # colours are ours
+    assert "Bern." in printed
+    assert not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)", printed)
+    if "--json" in command:
+        assert repr(HOSTILE) in str(json.loads(terminal.getvalue()))
+    assert plume("show")[1].rstrip("\n") == HOSTILE, "a program gets it as it is"
+
+
 def test_a_mark_before_a_text_is_no_part_of_it(plume: Any, workdir: Path) -> None:
     (workdir / "note.txt").write_text("From Windows.", encoding="utf-8-sig")
 

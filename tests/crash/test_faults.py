@@ -17,7 +17,7 @@ import tempfile
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -415,6 +415,50 @@ class Clock:
 
     def __call__(self) -> datetime:
         return self.moment
+
+
+def test_a_clock_that_was_ahead_hides_nothing_from_a_look_at_now(tmp_path: Path) -> None:
+    """Versions behind it bear its time, for a log's times never fall; they were written by now all the same."""
+    clock = Clock(datetime(2026, 1, 1, tzinfo=UTC))
+    with Database(f"sqlite:///{tmp_path / 'plume.db'}") as database:
+        log = Log(database, clock=clock)
+        log.append("alice", "One.")
+        clock.moment = datetime.max.replace(tzinfo=UTC)
+        log.append("alice", "Two.")
+        clock.moment = datetime(2026, 1, 3, tzinfo=UTC)
+        log.append("alice", "Three.")
+        assert log.verify("alice") == 3
+        assert log.at_time("alice", datetime(2026, 1, 2, tzinfo=UTC)) == 1
+        assert log.at_time("alice", clock.moment) == 3
+        assert log.at_time("alice", datetime.max.replace(tzinfo=timezone(timedelta(hours=-9)))) == 3
+        with pytest.raises(VersionNotFound, match="had no version yet"):
+            log.at_time("alice", datetime.min.replace(tzinfo=timezone(timedelta(hours=9))))
+        log.create("nobody")
+        with pytest.raises(VersionNotFound, match="had no version yet"):
+            log.at_time("nobody", clock.moment)
+
+
+def test_a_process_out_of_files_is_told_so(tmp_path: Path) -> None:
+    with Database(f"sqlite:///{tmp_path / 'plume.db'}") as database:
+        Log(database).append("alice", "One.")
+    store = ArtifactStore(str(tmp_path / "artifacts"))
+    kept = store.put(b"bytes")
+    taken: list[int] = []
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 40, hard))
+    try:
+        with Database(f"sqlite:///{tmp_path / 'plume.db'}") as database:
+            with suppress(OSError):
+                while True:
+                    taken.append(os.open(os.devnull, os.O_RDONLY))
+            with pytest.raises(StoreUnavailable, match="as many files open as it may"):
+                Log(database).names()
+            with pytest.raises(ArtifactError, match="as many files open as it may"):
+                store.get(kept)
+    finally:
+        for descriptor in taken:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_a_clock_that_goes_back_makes_no_version_older_than_the_one_before(tmp_path: Path) -> None:

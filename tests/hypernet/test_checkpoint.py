@@ -224,6 +224,23 @@ def test_a_tensor_that_lies_about_its_extent_is_refused(tmp_path, tensor):
         read_checkpoint(tmp_path / "m.bin")
 
 
+@pytest.mark.parametrize("memo", ["named", "numbered", "doubled"])
+@pytest.mark.parametrize("use", [b"K\x01s.", b"0."], ids=["as a key", "not used"])
+def test_tuples_that_would_take_forever_to_hash_are_refused(tmp_path, memo, use):
+    """Each of forty holds the one before twice: a small file, and a trillion tuples written out."""
+    twice = {"named": b"q\x00h\x00\x86", "numbered": b"\x940h%ch%c\x86", "doubled": b"2\x86"}[memo]
+    nested = b")" + b"".join(twice.replace(b"%c", bytes([depth])) for depth in range(40))
+    write_archive(tmp_path / "m.bin", b"\x80\x04}" + nested + use)
+    with pytest.raises(CheckpointError, match="a tuple is made of more than"):
+        read_checkpoint(tmp_path / "m.bin")
+
+
+def test_tuples_of_many_things_and_marks_that_are_popped_are_read(tmp_path):
+    numbers = b"(" + b"K\x01" * 5000 + b"t"
+    write_archive(tmp_path / "m.bin", b"\x80\x04}(0X\x01\x00\x00\x00a" + numbers + b"s.")
+    assert read_checkpoint(tmp_path / "m.bin")["a"] == (1,) * 5000
+
+
 @pytest.mark.parametrize("content", [b"", b"\0" * 15, b"\0" * 17])
 def test_a_storage_of_the_wrong_size_is_refused(tmp_path, content):
     write_archive(tmp_path / "m.bin", pickled_tensor(0, (4,), (1,)), {"data/0": content})

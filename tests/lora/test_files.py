@@ -1,6 +1,7 @@
 """Bytes and files of factors: exact, deterministic, and refused when damaged."""
 
 import json
+import os
 
 import pytest
 import torch
@@ -9,7 +10,7 @@ from safetensors.torch import save
 from plume_memory.errors import FactorsError
 from plume_memory.lora.atomic import write_folder
 from plume_memory.lora.factors import LoraFactors, Pair
-from plume_memory.lora.files import from_bytes, load_factors, read_fingerprints, save_factors, to_bytes
+from plume_memory.lora.files import export_peft, from_bytes, load_factors, read_fingerprints, save_factors, to_bytes
 
 
 def same(one, other):
@@ -136,3 +137,22 @@ def test_a_flipped_bit_is_noticed_without_a_too(make):
     content[-5] ^= 1
     with pytest.raises(FactorsError, match="damaged"):
         from_bytes(bytes(content), A={"mlp.down_proj": make(0).modules["mlp.down_proj"].A})
+
+
+def test_an_adapter_is_its_owners_alone(tmp_path, make):
+    """A memory's texts can be asked out of it, as out of its archive."""
+    save_factors(make(0), tmp_path / "factors.safetensors")
+    export_peft(make(0), tmp_path / "peft", base_model="x", base_fingerprint="y")
+    written = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(written) == 3
+    assert {path.stat().st_mode & 0o777 for path in written} == {0o600}
+
+
+def test_what_a_killed_writer_left_goes_with_the_next_file_of_its_name(tmp_path, make):
+    old, young, other = (tmp_path / f".{name}.tmp" for name in ("f.safetensors.1", "f.safetensors.2", "g.1"))
+    for path in (old, young, other):
+        path.write_text("half")
+    for path in (old, other):
+        os.utime(path, (0, 0))
+    save_factors(make(0), tmp_path / "f.safetensors")
+    assert {path.name for path in tmp_path.iterdir()} == {young.name, other.name, "f.safetensors"}

@@ -1,6 +1,7 @@
 """An artifact is given back byte for byte, or not at all."""
 
 import hashlib
+import os
 import threading
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from plume_memory.errors import ArtifactDamaged, ArtifactError, ArtifactMissing, InvalidInput, MissingExtra
 from plume_memory.store.artifacts import ArtifactStore
+from plume_memory.store.replacing import replacing
 
 
 @pytest.fixture(params=["folder", "file url", "memory"])
@@ -107,3 +109,24 @@ def test_a_write_that_fails_leaves_no_file(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(ArtifactError, match="No space left"):
         ArtifactStore(str(tmp_path)).put(b"x")
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_the_first_write_sweeps_what_killed_writes_left(tmp_path: Path):
+    store = ArtifactStore(str(tmp_path))
+    old, young = tmp_path / ".tmp-old", tmp_path / ".tmp-young"
+    for path in (old, young):
+        path.write_bytes(b"half")
+    os.utime(old, (0, 0))
+    store.put(b"whole")
+    assert young.exists()
+    assert not old.exists()
+
+
+def test_an_export_sweeps_what_killed_exports_left(tmp_path: Path):
+    old, young = tmp_path / ".plume-tmp-old", tmp_path / ".plume-tmp-young"
+    for path in (old, young):
+        path.write_bytes(b"half")
+    os.utime(old, (0, 0))
+    with replacing(tmp_path / "alice.plume") as temporary:
+        temporary.write_bytes(b"whole")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [young.name, "alice.plume"]

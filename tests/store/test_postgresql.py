@@ -1,5 +1,6 @@
 """What is PostgreSQL's own: servers that go away, victims of conflicts, limits, and the raw SQL it alone knows."""
 
+import re
 import sys
 import threading
 import time
@@ -270,10 +271,26 @@ def test_another_driver_is_refused(driver: str):
         Database(f"postgresql+{driver}://localhost/x")
 
 
-@pytest.mark.parametrize("given", ["postgresql://user:secret@host/x", "postgresql://user@host/x?password=secret"])
+@pytest.mark.parametrize(
+    "given",
+    [
+        "postgresql://user:secret@host/x",
+        *(
+            f"postgresql://user@host/x?sslmode=require&{name}=secret"
+            for name in ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "anything")
+        ),
+    ],
+)
 def test_a_password_is_not_shown(given: str):
-    assert "secret" not in Database(given).url
+    assert not re.search("[:=]secret", Database(given).url)
     assert Database(given).url.startswith("postgresql://user")
+    assert "sslmode=require" in Database(given).url or "?" not in given
+
+
+def test_what_is_no_url_is_not_shown_where_it_may_hold_a_password():
+    with pytest.raises(InvalidInput) as raised:
+        Database("postgresql:/user:secret@host/x")
+    assert "secret" not in str(raised.value)
 
 
 # --- raw SQL ----------------------------------------------------------------------------------------

@@ -98,6 +98,8 @@ _ENUMS: dict[str, Callable[[str], str]] = {
     "peft.utils.peft_types.TaskType": str,
 }
 """The value of a member by its name: Python 3.11.0 to 3.11.3 pickle the name, all others the value."""
+_MOST_TUPLES = 1000
+"""Written out, in one tuple; torch's are made of three or four."""
 _DTYPES = ("float32", "float16", "bfloat16", "float64", "int64", "int32", "bool")
 
 
@@ -234,6 +236,7 @@ def _read_archive(path: Path, archive: zipfile.ZipFile) -> Mapping[str, Any]:
     try:
         written = _read_member(archive, pickles[0])
         _check_extent(written)
+        _check_tuples(written)
         content = _RestrictedUnpickler(written, archive, root).load()
     # what the pickle machine, and torch in it, raise on bytes that make no sense
     except (
@@ -262,6 +265,44 @@ def _check_extent(content: bytes) -> None:
     for opcode, argument, _ in pickletools.genops(content):
         if opcode.name in ("PUT", "BINPUT", "LONG_BINPUT", "FRAME") and int(argument or 0) > len(content):
             raise pickle.UnpicklingError(f"{opcode.name} names {argument}, in a pickle of {len(content)} bytes")
+
+
+def _check_tuples(content: bytes) -> None:
+    """Refuse tuples that hold one another so often that to hash one, as a key, would never end.
+
+    The machine is played through on sizes alone: how many tuples each thing on its stack is made of, written out.
+
+    Raises:
+        UnpicklingError: one is made of more than `_MOST_TUPLES`, or the stack is empty where something is taken.
+    """
+    stack: list[int] = []
+    marks: list[int] = []
+    memo: dict[int, int] = {}
+    for opcode, argument, _ in pickletools.genops(content):
+        if opcode.name == "MARK":
+            marks.append(len(stack))
+            continue
+        takes = opcode.stack_before
+        if pickletools.markobject in takes:
+            bottom = (marks.pop() if marks else 0) - takes.index(pickletools.markobject)
+        elif opcode.name == "POP" and marks and marks[-1] == len(stack):  # pickle takes a mark for a thing here
+            bottom = marks.pop()
+        else:
+            bottom = len(stack) - len(takes)
+        if bottom < 0:
+            raise pickle.UnpicklingError(f"{opcode.name} takes more than there is")
+        taken = stack[bottom:]
+        del stack[bottom:]
+        size = 1 + sum(taken) if opcode.stack_after == [pickletools.pytuple] else 0
+        if opcode.name in ("GET", "BINGET", "LONG_BINGET"):
+            size = memo.get(int(argument or 0), 0)
+        if opcode.name in ("DUP", "MEMOIZE"):
+            size = taken[0]
+        if size > _MOST_TUPLES:
+            raise pickle.UnpicklingError(f"a tuple is made of more than {_MOST_TUPLES} others")
+        stack += [size] * len(opcode.stack_after)
+        if opcode.name in ("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE") and stack:
+            memo[len(memo) if opcode.name == "MEMOIZE" else int(argument or 0)] = stack[-1]
 
 
 def _read_member(archive: zipfile.ZipFile, name: str) -> bytes:
