@@ -15,7 +15,7 @@ from pathlib import Path
 
 from plume_memory.distill import DistillationParameterizer
 from plume_memory.encoding import Cache, TextEncoder
-from plume_memory.errors import InvalidInput
+from plume_memory.errors import InvalidInput, cannot_be_copied
 from plume_memory.hypernet.judge import JudgeWeights
 from plume_memory.hypernet.loading import load_hypernetwork
 from plume_memory.hypernet.parameterizer import Parameterizer
@@ -114,6 +114,9 @@ class Engine:
         self._judge_weights = judge
         self.judge = None if judge is None else Judge(base, judge)
         self.superseding = Superseding(base, self.judge, self.policy.supersedes_at)
+
+    def __reduce_ex__(self, _: object) -> str:
+        raise cannot_be_copied(self, "Share it between memories and threads; in another process load it again.")
 
     @classmethod
     def load(

@@ -48,6 +48,12 @@ class InvalidInput(PlumeError, ValueError):
     """The input is not valid."""
 
 
+def cannot_be_copied(what: object, instead: str) -> InvalidInput:
+    """Say of what holds connections, locks or weights that it is neither copied nor pickled, and what to do instead."""
+    name = type(what).__name__
+    return InvalidInput(f"A {name} cannot be copied or pickled: it holds a database, a model or threads. {instead}")
+
+
 class MissingExtra(PlumeError, ImportError):
     """An optional package is not installed."""
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
-from plume_memory.errors import InvalidInput, MemoryClosed, MemoryNotFound, MissingExtra, PlumeError
+from plume_memory.errors import InvalidInput, MemoryClosed, MemoryNotFound, MissingExtra, PlumeError, cannot_be_copied
 from plume_memory.hypernet.shipped import chosen_network
 from plume_memory.policy import AnswerPolicy
 from plume_memory.records import (
@@ -142,6 +142,9 @@ class ParametricMemory:
 
         store = ArtifactStore(artifacts or default_artifacts(url))
         return cls(name, database=database, artifacts=store, engine=engine or load, owns_database=True)
+
+    def __reduce_ex__(self, _: object) -> str:
+        raise cannot_be_copied(self, "Share it between threads; elsewhere open the same name and URL again.")
 
     # --- writing --------------------------------------------------------------------------------
 

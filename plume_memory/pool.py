@@ -10,7 +10,7 @@ from collections import OrderedDict
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from plume_memory.errors import InvalidInput, MemoryClosed
+from plume_memory.errors import InvalidInput, MemoryClosed, cannot_be_copied
 from plume_memory.hypernet.shipped import chosen_network
 from plume_memory.memory import DEFAULT_MODEL, DEFAULT_URL, ParametricMemory
 from plume_memory.policy import AnswerPolicy
@@ -77,6 +77,9 @@ class MemoryPool:
         self._opening = threading.Lock()
         self._loading = threading.Lock()
         self._closed = False
+
+    def __reduce_ex__(self, _: object) -> str:
+        raise cannot_be_copied(self, "Share it between threads; elsewhere make another of the same URL.")
 
     def memory(self, owner: str) -> ParametricMemory:
         """Return the owner's memory, making it when there is none. Closing it is the pool's affair.

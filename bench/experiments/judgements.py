@@ -1,6 +1,7 @@
 """How often the two judgements are right: what an update replaces, and what the memory knows.
 
     python bench/experiments/judgements.py pairs [--hypernetwork DIR]      200 pairs of texts in five styles
+    python bench/experiments/judgements.py passages [--hypernetwork DIR]   bundled records: units retired, by question
     python bench/experiments/judgements.py near [--hypernetwork DIR]       80 pairs of near names and owners, told twice
     python bench/experiments/judgements.py known OUT.jsonl [--hypernetwork DIR]    40 memories, told and never told
     python bench/experiments/judgements.py fit OUT.jsonl                   calibration, judged on the kind left out
@@ -24,11 +25,15 @@ import numpy as np
 from common import say, with_interval
 from numpy.typing import NDArray
 
+from eval.caches import CountingCache
+from eval.datasets.muse import load
 from eval.metrics.overlap import says
 from plume_memory.engine import Engine
 from plume_memory.memory import ParametricMemory
 from plume_memory.policy import Calibration
-from plume_memory.records import Answer
+from plume_memory.records import Answer, Transition
+from plume_memory.retrieval.lexical import UnitIndex
+from plume_memory.superseding import Superseding, told_of
 
 Line = dict[str, Any]
 HELD_OUT = Path(__file__).parent / "held_out"
@@ -66,6 +71,35 @@ def _rates(found: Sequence[float], wanted: Sequence[bool], at: float) -> Line:
     row: Line = {"pairs": len(found)}
     row |= with_interval("precision", right, range(len(right))) if right else {"precision": None}
     return row | with_interval("recall", caught, range(len(caught)))
+
+
+def passages(engine: Engine) -> None:
+    """Of the bundled records: is the unit with the replaced answer retired, and the one with a current answer not?"""
+    for name in ("mini-squad", "mini-ropes", "mini-multihop", "muse-chains"):
+        rows: dict[float, list[tuple[bool, bool, bool]]] = {at: [] for at in PASSAGES_AT}
+        for transition in load(name, steps=(20,)):
+            transitions = tuple(Transition(n, text) for n, text in enumerate(transition.texts, start=1))
+            units = engine.segmenter.units(transitions)
+            found = Superseding(engine.base, engine.judge, min(PASSAGES_AT)).found(
+                told_of(transitions, units), UnitIndex(), CountingCache()
+            )
+            for question in transition.questions:
+                old = [u.position for u in units if question.affected and says(u.text, question.old_answers)]
+                new = [u.position for u in units if says(u.text, question.answers)]
+                for at, own in rows.items():
+                    gone = {one.earlier.position for one in found if one.probability >= at}
+                    stale = [p for p in old if p not in new]
+                    own.append(
+                        (question.affected and bool(stale), all(p in gone for p in stale), bool(set(new) - gone))
+                    )
+        for at, own in rows.items():
+            stale = [retired for affected, retired, _ in own if affected]
+            kept = [left for _, _, left in own]
+            row = {"what": "passages", "set": name, "at": at, "changed": len(stale), "questions": len(own)}
+            say({**row, "old_retired": round(float(np.mean(stale)), 3), "current_left": round(float(np.mean(kept)), 3)})
+
+
+PASSAGES_AT = (0.3, 0.5, 0.7, 0.8, 0.9)
 
 
 def near(engine: Engine) -> None:
@@ -249,7 +283,7 @@ def _lines(path: Path) -> list[Line]:
 def main() -> None:
     """Run one of the measurements."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("pairs", "near", "known", "fit", "cost"))
+    parser.add_argument("what", choices=("pairs", "passages", "near", "known", "fit", "cost"))
     parser.add_argument("out", type=Path, nargs="?")
     parser.add_argument("--hypernetwork", default="shipped")
     given = parser.parse_args()
@@ -262,7 +296,7 @@ def main() -> None:
     if given.what == "known":
         known(engine, given.out)
         return
-    {"pairs": pairs, "near": near, "cost": cost}[given.what](engine)
+    {"pairs": pairs, "passages": passages, "near": near, "cost": cost}[given.what](engine)
 
 
 if __name__ == "__main__":

@@ -47,6 +47,12 @@ class _SharedEngine:
         self._lock = threading.Lock()
         self._engine: Engine | None = None
 
+    def __deepcopy__(self, _: object) -> "_SharedEngine":
+        return self
+
+    def __reduce__(self) -> "tuple[type[_SharedEngine], tuple[()]]":
+        return _SharedEngine, ()  # another process loads its own
+
     def get(self, load: "Callable[[], Engine]") -> "Engine":
         with self._lock:
             if self._engine is None:

@@ -39,7 +39,7 @@ from langgraph.store.base import (
 
 from langchain_plume.items import checked_value, matches, rendered
 from langchain_plume.journal import Journal, Namespace, PendingText, Reader, StoredItem, Write
-from plume_memory.errors import IdempotencyConflict, InvalidInput, MemoryClosed, PlumeError
+from plume_memory.errors import IdempotencyConflict, InvalidInput, MemoryClosed, PlumeError, cannot_be_copied
 from plume_memory.store.checks import check_text
 
 if TYPE_CHECKING:
@@ -90,6 +90,9 @@ class PlumeStore(BaseStore):
         self._is_closed = False
         self._in_order = ThreadPoolExecutor(1, thread_name_prefix="plume-store")
 
+    def __reduce_ex__(self, _: object) -> str:
+        raise cannot_be_copied(self, "Share it between threads; elsewhere make another of the same memory and URL.")
+
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Run operations: the reads see the store as it was before the writes; of two writes of a key the last wins.
 
@@ -100,7 +103,8 @@ class PlumeStore(BaseStore):
             PlumeError: a memory, also of another namespace, could not be told a text; see `settle`.
         """
         listed = list(ops)
-        writes = {(op.namespace, op.key): self._write(op) for op in listed if isinstance(op, PutOp)}
+        written = [self._write(op) for op in listed if isinstance(op, PutOp)]
+        writes = {(write.namespace, write.key): write for write in written}
         if any(isinstance(op, SearchOp) and op.query for op in listed):
             self.settle()
         with self._journal.read() as reader:
@@ -299,6 +303,6 @@ def _fields(item: StoredItem) -> dict[str, Any]:
 
 
 def _checked_namespace(namespace: Any) -> Namespace:
-    if not isinstance(namespace, tuple) or not all(isinstance(label, str) for label in namespace):
+    if not isinstance(namespace, tuple | list) or not all(isinstance(label, str) for label in namespace):
         raise InvalidInput(f"A namespace is a tuple of texts; got {namespace!r}.")
-    return namespace
+    return tuple(namespace)

@@ -163,7 +163,7 @@ async def test_the_async_methods_do_the_same(store: PlumeStore, memory: Parametr
         (PutOp(HOME, "k", {"text": "a\x00b"}), "cannot be stored"),
         (PutOp(HOME, "k\x00", {"v": 1}), "cannot be stored"),
         (PutOp(HOME, "", {"v": 1}), "key must have"),
-        (PutOp(["users"], "k", {"v": 1}), "tuple of texts"),  # type: ignore[arg-type]
+        (PutOp("users", "k", {"v": 1}), "tuple of texts"),  # type: ignore[arg-type]
         (PutOp(("users", 7), "k", {"v": 1}), "tuple of texts"),  # type: ignore[arg-type]
         (PutOp(HOME, "k", {"v": 1}, index="text"), "list of paths"),  # type: ignore[arg-type]
         (PutOp(HOME, "k", {"v": 1}, ttl=5.0), "does not expire"),

@@ -209,3 +209,16 @@ def test_an_item_of_several_units_scores_by_its_best(store: PlumeStore, memory: 
     (item,) = store.search(HOME, query="zebra")
     assert len(units) > 1
     assert item.score == max(one.score for one in units) > 0
+
+
+async def test_a_namespace_may_be_a_list(store: PlumeStore) -> None:
+    """As LangGraph's stores on a database take it."""
+    store.put(["a", "b"], "k", {"text": "Alice sails."})  # type: ignore[arg-type]
+    store.batch([PutOp(["a", "b"], "k", {"text": "Alice rows."}), PutOp(("a", "b"), "k", {"text": "She swims."})])  # type: ignore[arg-type]
+
+    for namespace in (["a", "b"], ("a", "b"), ["a"]):
+        assert [item.value["text"] for item in store.search(namespace)] == ["She swims."]  # type: ignore[arg-type]
+        assert [item.key for item in await store.asearch(namespace, query="swims")] == ["k"]  # type: ignore[arg-type]
+    found = store.get(["a", "b"], "k")  # type: ignore[arg-type]
+    assert found is not None
+    assert found.namespace == ("a", "b")
