@@ -22,7 +22,7 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import ConfigDict, Field, PrivateAttr, SecretStr, field_validator
 
-from langchain_plume.messages import conversation, last_chunk
+from langchain_plume.messages import as_context_overflow, conversation, last_chunk, unread
 from langchain_plume.structured import Method, Schema, structured
 from langchain_plume.tool_calls import AnswerForm, CallReader, checked_choice
 from plume_memory.errors import InvalidInput
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from plume_memory.answering.pinned import Snapshot
     from plume_memory.engine import Engine
     from plume_memory.memory import ParametricMemory
+    from plume_memory.model.tool_turns import Message
 
 _CALL_OPTIONS = {
     "max_tokens", "min_tokens", "temperature", "tools", "tool_choice", "response_format",
@@ -98,6 +99,9 @@ class ChatPlume(BaseChatModel):
     trace: bool = True
     """Whether `response_metadata["plume"]["trace"]` holds every token's divergence and weight. An agent with a
     checkpointer stores it with each message: False keeps that small."""
+    unreadable: Literal["leave out", "refuse"] = "leave out"
+    """What is done with images, audio and other content that is no text. Left out, it is counted by type in
+    `response_metadata["plume"]["left_out"]`. A refused one stays in its thread, and is refused at every later turn."""
     max_string_chars: int = Field(default=512, ge=1)
     """Longest string of a structured answer or a tool call whose schema sets no `maxLength`: a small
     model may otherwise never close one."""
@@ -146,6 +150,26 @@ class ChatPlume(BaseChatModel):
         copy.profile = copy._resolve_model_profile()  # the other memory's engine may be of another model
         return copy
 
+    def get_num_tokens_from_messages(self, messages: list[BaseMessage], tools: Sequence[Any] | None = None) -> int:
+        """Tokens of the prompt that a conversation becomes, tools included; of no messages 0.
+
+        A part of a conversation that does not end with a user's or a tool's turn is counted with an empty one behind.
+        """
+        turns = conversation(messages)
+        if not turns:
+            return 0
+        chat = self.engine.base.chat
+        shaped = [convert_to_openai_tool(tool) for tool in tools or []]
+        empty: Message = {"role": "user", "content": ""}
+        if turns[-1]["role"] not in ("user", "tool"):
+            turns = [*turns, empty]
+        if not any(turn["role"] == "user" for turn in turns):
+            turns = [empty, *turns]
+        try:
+            return len(chat.framed(turns, shaped or None).prompt_ids())
+        except InvalidInput:  # the model's template refuses these roles in this order: each in a frame of its own
+            return sum(len(chat.prompt_ids(turn["content"])) for turn in turns)
+
     def get_token_ids(self, text: str) -> list[int]:
         """Ids of a text by the model's own tokenizer."""
         return self.engine.base.chat.encode(text)
@@ -187,7 +211,7 @@ class ChatPlume(BaseChatModel):
                 "head": memory.head_hash,
                 "engine": self._engine_key(memory),
             }
-        own = ("max_tokens", "min_tokens", "top_candidates", "trace", "max_string_chars", "unknown")
+        own = ("max_tokens", "min_tokens", "top_candidates", "trace", "max_string_chars", "unknown", "unreadable")
         # Not under "stop": LangChain puts the stop texts of the call there, over what it finds.
         return {**answers_by, "stop_sequences": self.stop, **{name: getattr(self, name) for name in own}}
 
@@ -303,9 +327,12 @@ class ChatPlume(BaseChatModel):
     ) -> Iterator[ChatGenerationChunk]:
         form = self._form(kwargs)
         reader = CallReader() if form.tools else None
+        left_out = unread(messages)
+        turns = conversation(messages)
+        self._check_readable(turns, left_out)
         model_name = self.engine.base.name  # now: the memory may be closed while its answer is decoded
         pieces = self._snapshot().stream(
-            conversation(messages),
+            turns,
             max_new_tokens=kwargs.get("max_tokens", self.max_tokens),
             min_new_tokens=kwargs.get("min_tokens", self.min_tokens),
             stop=[*(self.stop or []), *(stop or [])],
@@ -314,18 +341,28 @@ class ChatPlume(BaseChatModel):
             tools=form.tools,
             unknown=self.unknown,
         )
-        with closing(pieces):  # a caller who stops early frees the decode at once
+        with as_context_overflow(), closing(pieces):  # a caller who stops early frees the decode at once
             for piece in pieces:
                 text = reader.add(piece.text) if reader else piece.text
                 if piece.answer is None:
                     message = AIMessageChunk(content=text)
                 else:
                     rest, calls = reader.finish() if reader else ("", [])
-                    message = last_chunk(text + rest, calls, piece.answer, model_name, trace=self.trace)
+                    message = last_chunk(
+                        text + rest, calls, piece.answer, model_name, trace=self.trace, left_out=left_out
+                    )
                 chunk = ChatGenerationChunk(message=message)
                 if run_manager:
                     run_manager.on_llm_new_token(message.text, chunk=chunk)
                 yield chunk
+
+    def _check_readable(self, turns: "list[Message]", left_out: dict[str, int]) -> None:
+        """Refuse what is no text if that is asked for, and a question that holds nothing else."""
+        asked = next((turn["content"] for turn in reversed(turns) if turn["role"] == "user"), "")
+        if left_out and (self.unreadable == "refuse" or not asked.strip()):
+            listed = ", ".join(f"{count} of type {kind!r}" for kind, count in left_out.items())
+            found = "the messages hold" if asked.strip() else "the question has no text; the messages hold"
+            raise InvalidInput(f"ChatPlume reads text; {found} content blocks: {listed}. Send a description of them.")
 
     def _form(self, options: dict[str, Any]) -> AnswerForm:
         """Check the options of a call and return what its answer may be."""

@@ -1,9 +1,12 @@
 """LangChain messages to the turns that plume_memory reads, and its answers to messages. Knows no tools' schemas."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from langchain_core.exceptions import ContextOverflowError
 from langchain_core.messages import (
     AIMessage,
     AIMessageChunk,
@@ -16,7 +19,7 @@ from langchain_core.messages import (
 )
 from langchain_core.messages.ai import UsageMetadata
 
-from plume_memory.errors import InvalidInput
+from plume_memory.errors import InvalidInput, PromptTooLong
 
 if TYPE_CHECKING:
     from plume_memory.model.tool_turns import Message, ToolCall
@@ -38,11 +41,26 @@ _THOUGHTS = ("reasoning", "thinking", "redacted_thinking")
 """Blocks of a reply that are not sent back to a model, here as elsewhere."""
 
 
+class ConversationTooLong(PromptTooLong, ContextOverflowError):
+    """The prompt and the answer do not fit the model's context window; LangChain's middlewares know it by its name."""
+
+
+@contextmanager
+def as_context_overflow() -> Iterator[None]:
+    """Raise a prompt that is too long as LangChain's error too: its summarization then shortens it."""
+    try:
+        yield
+    except PromptTooLong as err:
+        raise ConversationTooLong(str(err)) from err
+
+
 def conversation(messages: Sequence[BaseMessage]) -> "list[Message]":
     """Return the turns of a conversation; neighbours of one role become one turn, results of tools stay apart.
 
+    Content that is not text is left out: `unread` says what.
+
     Raises:
-        InvalidInput: a message of another role, or content that is not text.
+        InvalidInput: a message of another role.
     """
     return [_turn(message) for message in merge_message_runs([_as_told(message) for message in messages])]
 
@@ -58,7 +76,6 @@ def _turn(message: BaseMessage) -> "Message":
     role = _ROLES.get(message.type)
     if role is None:
         raise InvalidInput(f"ChatPlume reads system, human, ai and tool messages; got a {message.type!r} message.")
-    _check_text(message, role)
     turn: Message = {"role": role, "content": message.text}
     if message.name:
         turn["name"] = message.name
@@ -72,14 +89,15 @@ def _turn(message: BaseMessage) -> "Message":
     return turn
 
 
-def _check_text(message: BaseMessage, role: str) -> None:
-    readable = ("text", *_REPEATED, *_THOUGHTS) if role == "assistant" else ("text",)
-    for block in message.content if isinstance(message.content, list) else []:
-        if not isinstance(block, str) and block.get("type") not in readable:
-            raise InvalidInput(
-                f"ChatPlume reads text; the {message.type} message holds a content block of type "
-                f"{block.get('type')!r}. Send its text, or a description of it."
-            )
+def unread(messages: Sequence[BaseMessage]) -> dict[str, int]:
+    """Return how many content blocks of each type are no text: images, audio, files."""
+    found: Counter[str] = Counter()
+    for message in messages:
+        readable = ("text", *_REPEATED, *_THOUGHTS) if isinstance(message, AIMessage) else ("text",)
+        for block in message.content if isinstance(message.content, list) else []:
+            if not isinstance(block, str) and block.get("type") not in readable:
+                found[str(block.get("type"))] += 1
+    return dict(found)
 
 
 def _calls(message: AIMessage) -> "list[ToolCall]":
@@ -90,7 +108,13 @@ def _calls(message: AIMessage) -> "list[ToolCall]":
 
 
 def last_chunk(
-    text: str, calls: list[ToolCallChunk], answer: "Answer", model_name: str, *, trace: bool
+    text: str,
+    calls: list[ToolCallChunk],
+    answer: "Answer",
+    model_name: str,
+    *,
+    trace: bool,
+    left_out: Mapping[str, int],
 ) -> AIMessageChunk:
     """Return the chunk that ends an answer, with everything that must not be merged over chunks."""
     evidence = answer.evidence
@@ -101,6 +125,8 @@ def last_chunk(
         "confidence": answer.confidence,
         "evidence": None if evidence is None else asdict(evidence),
     }
+    if left_out:
+        plume["left_out"] = dict(left_out)
     if trace:
         plume["trace"] = [asdict(token) for token in answer.trace]
     called = any(call["name"] for call in calls)

@@ -9,12 +9,22 @@ from typing import Any
 
 import pytest
 from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, RemoveMessage, SystemMessage
+from langchain_core.exceptions import ContextOverflowError
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    BaseMessage,
+    HumanMessage,
+    RemoveMessage,
+    SystemMessage,
+    ToolMessage,
+    trim_messages,
+)
 from langchain_plume import ChatPlume
 from langchain_plume.messages import conversation
 
 from plume_memory import Engine, ParametricMemory
-from plume_memory.errors import InvalidInput
+from plume_memory.errors import InvalidInput, PromptTooLong
 from plume_memory.model.streams import GrowingRows
 from plume_memory.testing import tiny_engine
 
@@ -101,15 +111,105 @@ def test_what_the_model_cannot_read_is_refused(memory: ParametricMemory) -> None
     model = memory.as_chat_model()
     with pytest.raises(InvalidInput, match="'remove' message"):
         model.invoke([HumanMessage("x"), RemoveMessage(id="1")])
-    for block in ({"type": "image_url", "image_url": {"url": "http://x"}}, {"type": "audio", "base64": "", "id": "1"}):
-        with pytest.raises(InvalidInput, match=f"type '{block['type']}'"):
-            model.invoke([HumanMessage([{"type": "text", "text": "Look:"}, block])])
     with pytest.raises(InvalidInput, match="needs a user turn at its end"):
         model.invoke([HumanMessage("x"), AIMessage("y")])
     with pytest.raises(InvalidInput, match="logit_bias"):
         model.invoke("x", logit_bias={})
     with pytest.raises(InvalidInput, match="greedily"):
         model.invoke("x", temperature=0.7)
+
+
+BLOCKS: list[dict[str, Any]] = [
+    {"type": "image_url", "image_url": {"url": "http://x"}},
+    {"type": "image", "base64": "", "mime_type": "image/png"},
+    {"type": "audio", "base64": "", "id": "1"},
+    {"type": "file", "url": "http://x"},
+    {"no": "type"},
+]
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: str(block.get("type")))
+def test_the_text_beside_an_image_is_read_at_this_turn_and_every_later_one(
+    memory: ParametricMemory, block: dict[str, Any]
+) -> None:
+    """In whosever message it stands; what was left out is noted."""
+    model = memory.as_chat_model()
+    shown = HumanMessage(["Where?", block, {"type": "text", "text": " Look."}, block])
+    said = HumanMessage("Where? Look.")
+    call = {"name": "look", "args": {}, "id": "1"}
+
+    first = model.invoke([shown])
+    assert first.content == model.invoke([said]).content
+    assert first.response_metadata["plume"]["left_out"] == {str(block.get("type")): 2}
+    later = [AIMessage("Bern."), HumanMessage("And Bob?")]
+    assert model.invoke([shown, *later]).content == model.invoke([said, *later]).content
+    tools = [AIMessage("", tool_calls=[call]), ToolMessage([block], tool_call_id="1")]
+    assert model.invoke([said, *tools]).response_metadata["plume"]["left_out"] == {str(block.get("type")): 1}
+    assert "left_out" not in model.invoke([said]).response_metadata["plume"]
+
+
+def test_a_question_of_an_image_alone_is_refused_and_does_not_stay_in_the_way(memory: ParametricMemory) -> None:
+    model = memory.as_chat_model()
+    alone = HumanMessage([BLOCKS[0]])
+
+    with pytest.raises(InvalidInput, match=r"the question has no text; .* 1 of type 'image_url'"):
+        model.invoke([alone])
+    assert model.invoke([alone, HumanMessage("Where?")]).response_metadata["plume"]["left_out"] == {"image_url": 1}
+    with pytest.raises(InvalidInput, match=r"ChatPlume reads text; the messages hold .* 1 of type 'image_url'"):
+        memory.as_chat_model(unreadable="refuse").invoke([alone, HumanMessage("Where?")])
+
+
+def look(place: str) -> str:
+    """Look around a place."""
+    return place
+
+
+CONVERSATIONS: dict[str, list[BaseMessage]] = {
+    "a question": [HumanMessage("Where does Alice live?")],
+    "a system text": [SystemMessage("Be brief."), HumanMessage("Where?")],
+    "several turns": [HumanMessage("Hi"), AIMessage("Hello there."), HumanMessage("Where?"), HumanMessage("And when?")],
+    "an image": [HumanMessage([{"type": "text", "text": "Where?"}, BLOCKS[0]])],
+    "a tool": [
+        HumanMessage("Where?"),
+        AIMessage("", tool_calls=[{"name": "look", "args": {"place": "Bern"}, "id": "1"}]),
+        ToolMessage("It rains.", tool_call_id="1"),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", CONVERSATIONS)
+@pytest.mark.parametrize("tools", [[], [look]], ids=["", "bound tools"])
+def test_tokens_are_counted_as_the_prompt_has_them(memory: ParametricMemory, name: str, tools: list[Any]) -> None:
+    model, messages = memory.as_chat_model(), CONVERSATIONS[name]
+    told = (model.bind_tools(tools) if tools else model).invoke(messages).usage_metadata
+
+    assert told is not None
+    assert model.get_num_tokens_from_messages(messages, tools=tools) == told["input_tokens"]
+
+
+def test_trimmed_messages_are_a_prompt_of_the_size_that_was_asked_for(memory: ParametricMemory) -> None:
+    """Of short messages the frame around them is most of it."""
+    model = memory.as_chat_model()
+    messages: list[BaseMessage] = [SystemMessage("Be brief.")]
+    for number in range(20):
+        messages += [HumanMessage(f"{number}?"), AIMessage("Yes.")]
+    messages.append(HumanMessage("Where?"))
+
+    for most in (150, 400):
+        kept = trim_messages(messages, max_tokens=most, token_counter=model, include_system=True, start_on="human")
+        told = model.invoke(kept).usage_metadata
+        assert told is not None
+        assert most // 2 < told["input_tokens"] <= most
+    assert model.get_num_tokens_from_messages([]) == 0
+    for part in ([AIMessage("Yes.")], [SystemMessage("Be brief.")], [ToolMessage("x", tool_call_id="1")]):
+        assert model.get_num_tokens_from_messages(list(part)) > 0
+
+
+def test_a_prompt_that_is_too_long_is_langchain_s_error_too(memory: ParametricMemory) -> None:
+    """Its middlewares catch that one and shorten the conversation."""
+    with pytest.raises(ContextOverflowError, match="reads at most") as raised:
+        memory.as_chat_model().invoke("word " * 5000)
+    assert isinstance(raised.value, PromptTooLong)
 
 
 async def test_async_and_batch_give_the_same_answers(memory: ParametricMemory) -> None:
