@@ -150,6 +150,11 @@ def _sqlite_message(url: sa.URL, found: str, undone: str) -> str:
         if not folder.is_dir():
             made = f"mkdir -p {shlex.quote(str(folder))}"
             return f"{name} cannot be opened: the folder {folder} does not exist; create it first: {made}"
+        if Path(f"{database_file(url)}-wal").exists() and not os.access(folder, os.W_OK):
+            return (
+                f"{name} cannot be opened in a read-only folder: its newest versions are in {url.database}-wal. "
+                "Open it once where it may be written, or copy both files to such a place."
+            )
         return f"{name} cannot be opened ({found}): check that it is a file you may read and write."
     if "readonly" in found or "read-only" in found:
         return f"{name} is read-only ({found}): give a place you may write to."
