@@ -73,11 +73,11 @@ def _rates(found: Sequence[float], wanted: Sequence[bool], at: float) -> Line:
     return row | with_interval("recall", caught, range(len(caught)))
 
 
-def passages(engine: Engine) -> None:
+def passages(engine: Engine, limit: int | None) -> None:
     """Of the bundled records: is the unit with the replaced answer retired, and the one with a current answer not?"""
     for name in ("mini-squad", "mini-ropes", "mini-multihop", "muse-chains"):
         rows: dict[float, list[tuple[bool, bool, bool]]] = {at: [] for at in PASSAGES_AT}
-        for transition in load(name, steps=(20,)):
+        for transition in load(name, limit=limit, steps=(20,)):
             transitions = tuple(Transition(n, text) for n, text in enumerate(transition.texts, start=1))
             units = engine.segmenter.units(transitions)
             found = Superseding(engine.base, engine.judge, min(PASSAGES_AT)).found(
@@ -286,6 +286,7 @@ def main() -> None:
     parser.add_argument("what", choices=("pairs", "passages", "near", "known", "fit", "cost"))
     parser.add_argument("out", type=Path, nargs="?")
     parser.add_argument("--hypernetwork", default="shipped")
+    parser.add_argument("--limit", type=int, help="records of each set, for `passages`")
     given = parser.parse_args()
     if given.what in ("known", "fit") and given.out is None:
         parser.error(f"{given.what} needs a file")
@@ -296,7 +297,10 @@ def main() -> None:
     if given.what == "known":
         known(engine, given.out)
         return
-    {"pairs": pairs, "passages": passages, "near": near, "cost": cost}[given.what](engine)
+    if given.what == "passages":
+        passages(engine, given.limit)
+        return
+    {"pairs": pairs, "near": near, "cost": cost}[given.what](engine)
 
 
 if __name__ == "__main__":

@@ -3,10 +3,10 @@
 A cross-encoder (as in Nogueira & Cho 2019, "Passage Re-ranking with BERT"): the base model with the judge's adapter
 reads all of a case at once, and a linear head on the last hidden state judges it. Knows no unit, no log, no policy.
 
-Legend: R cases of a batch, S tokens of the longest, D hidden width.
+Legend: D hidden width.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -14,10 +14,14 @@ from torch import Tensor
 from plume_memory.hypernet.judge import JudgeWeights
 from plume_memory.model.adapters import attached, shared_rows
 from plume_memory.model.base import BaseModel
+from plume_memory.model.packing import attention_mask, packed_rows
 from plume_memory.records import Verdict
 
 BATCH_TOKENS = 4096
 """Most tokens of one forward pass, padding included; a single case may have more."""
+
+ROW_CASES = 8
+"""Most cases that share a row: attention over a row grows with the square of its width."""
 
 TEXT_TOKENS = 256
 """Of a longer text the beginning is read, of a longer question the end."""
@@ -39,27 +43,44 @@ class Judge:
         self._bias = weights.bias.to(base.device, torch.float32)
 
     def verdicts(self, pairs: Sequence[tuple[str, str]]) -> list[Verdict]:
-        """Judge pairs of (earlier, later) texts."""
-        rows = [[*later_ids(self._base, later), *earlier_ids(self._base, earlier)] for earlier, later in pairs]
-        scores = self._scores(rows)
+        """Judge pairs of (earlier, later) texts; a later text is read once for all its pairs that stand together."""
+        base = self._base
+        scores = self._scores([(later_ids(base, later), earlier_ids(base, earlier)) for earlier, later in pairs])
         return [Verdict(*row) for row in torch.softmax(scores[:, :3], dim=1).tolist()]
 
     def support(self, claims: Sequence[tuple[str, str, str]]) -> list[float]:
-        """Return the log-odds that a text says what (text, question, answer) has it answer."""
-        rows = [[*text_ids(self._base, text), *said_ids(self._base, *said)] for text, *said in claims]
-        scores = self._scores(rows)
+        """Return the log-odds that a text says what (text, question, answer) has it answer; see `verdicts`."""
+        base = self._base
+        scores = self._scores([(text_ids(base, text), said_ids(base, *said)) for text, *said in claims])
         own: list[float] = scores[:, 3].tolist()
         return own
 
-    def _scores(self, rows: Sequence[list[int]]) -> Tensor:
-        """[R, OUTPUTS] float32, on the CPU."""
-        found = torch.zeros(len(rows), len(self._bias))
-        for batch in _batches(rows):
-            ids, last = _padded([rows[i] for i in batch], self._base)
-            with self._base.lock, torch.inference_mode(), attached(self._base.model, self._rows):
-                hidden = self._base.model.model(input_ids=ids, use_cache=False).last_hidden_state
-                own = hidden[torch.arange(len(batch), device=ids.device), last].float()  # [R, D]
-                found[batch] = (own @ self._weight.T + self._bias).cpu()
+    def _scores(self, cases: Sequence[tuple[list[int], list[int]]]) -> Tensor:
+        """[cases, OUTPUTS] float32, on the CPU, of what is read as (head, tail)."""
+        base = self._base
+        found = torch.zeros(len(cases), len(self._bias))
+        for batch in _batches(cases):
+            laid = packed_rows(
+                [cases[row[0]][0] for row in batch],
+                [[cases[i][1] for i in row] for row in batch],
+                device=base.device,
+                dtype=base.dtype,
+            )
+            ends = [
+                (r, at + len(cases[i][1]) - 1)
+                for r, row in enumerate(batch)
+                for i, at in zip(row, laid.starts[r], strict=True)
+            ]
+            rows, columns = torch.tensor(ends, device=base.device).T
+            with base.lock, torch.inference_mode(), attached(base.model, self._rows):
+                hidden = base.model.model(
+                    input_ids=laid.ids,
+                    attention_mask=attention_mask(base.model.config, laid.positions, laid.mask),
+                    position_ids=laid.positions,
+                    use_cache=False,
+                ).last_hidden_state
+                own = hidden[rows, columns].float()  # [cases of the batch, D]
+                found[[i for row in batch for i in row]] = (own @ self._weight.T + self._bias).cpu()
         return found
 
 
@@ -94,22 +115,23 @@ def _head(base: BaseModel) -> list[int]:
     return own or base.chat.encode("\n")
 
 
-def _batches(rows: Sequence[list[int]]) -> Iterable[list[int]]:
-    batch: list[int] = []
-    for row in sorted(range(len(rows)), key=lambda row: -len(rows[row])):
-        if batch and len(rows[batch[0]]) * (len(batch) + 1) > BATCH_TOKENS:
+def _batches(cases: Sequence[tuple[list[int], list[int]]]) -> Iterator[list[list[int]]]:
+    """Rows of cases that follow one another with the same head, in batches of like width, the widest first."""
+    rows: list[list[int]] = []
+    for i, (head, _) in enumerate(cases):
+        if rows and cases[rows[-1][0]][0] == head and len(rows[-1]) < ROW_CASES:
+            rows[-1].append(i)
+        else:
+            rows.append([i])
+
+    def width(row: list[int]) -> int:
+        return len(cases[row[0]][0]) + sum(len(cases[i][1]) for i in row)
+
+    batch: list[list[int]] = []
+    for row in sorted(rows, key=lambda row: -width(row)):
+        if batch and width(batch[0]) * (len(batch) + 1) > BATCH_TOKENS:
             yield batch
             batch = []
         batch.append(row)
     if batch:
         yield batch
-
-
-def _padded(rows: Sequence[list[int]], base: BaseModel) -> tuple[Tensor, Tensor]:
-    """Ids [R, S] padded on the right, and the place [R] of each row's last token.
-
-    No mask: causal attention looks back only, so no token of a row ever sees its padding.
-    """
-    width = -(-max(map(len, rows)) // 16) * 16  # kernels are made for every width anew
-    ids = torch.tensor([[*row, *[0] * (width - len(row))] for row in rows], device=base.device)
-    return ids, torch.tensor([len(row) - 1 for row in rows], device=base.device)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from plume_memory.model.packing import packed_rows
 from plume_memory.training.items import Item
 
 
@@ -75,55 +76,32 @@ def pack_behind(
     heads: Sequence[Sequence[int]], rows: Sequence[Sequence[Item]], *, device: torch.device, dtype: torch.dtype
 ) -> Packed:
     """Pack the items of each row behind a head of its own."""
-    ids: list[list[int]] = []
-    positions: list[list[int]] = []
-    owners: list[list[int]] = []  # 0 head, 1… items, -1 padding
-    at: list[tuple[int, int]] = []
+    tails = [[[*item.prompt_ids, *item.target_ids[:-1]] for item in items] for items in rows]
+    laid = packed_rows(heads, tails, device=device, dtype=dtype)
+    width = laid.ids.shape[1]
+    flat: list[Item] = []
+    at: list[int] = []
     targets: list[int] = []
     item: list[int] = []
     in_answer: list[bool] = []
-    flat: list[Item] = []
-    for r, (head, items) in enumerate(zip(heads, rows, strict=True)):
-        row, place, owner = list(head), list(range(len(head))), [0] * len(head)
-        for n, one in enumerate(items, start=1):
-            tokens = [*one.prompt_ids, *one.target_ids[:-1]]
-            first = len(row) + len(one.prompt_ids) - 1
-            at += [(r, first + i) for i in range(len(one.target_ids))]
+    for r, (items, starts) in enumerate(zip(rows, laid.starts, strict=True)):
+        for one, begins in zip(items, starts, strict=True):
+            count = len(one.target_ids)
+            first = r * width + begins + len(one.prompt_ids) - 1
+            at += range(first, first + count)
             targets += one.target_ids
-            item += [len(flat)] * len(one.target_ids)
-            start, end = one.answer or (0, len(one.target_ids))
-            in_answer += [start <= i < end for i in range(len(one.target_ids))]
+            item += [len(flat)] * count
+            start, end = one.answer or (0, count)
+            in_answer += [start <= i < end for i in range(count)]
             flat.append(one)
-            row += tokens
-            place += range(len(head), len(head) + len(tokens))
-            owner += [n] * len(tokens)
-        ids.append(row)
-        positions.append(place)
-        owners.append(owner)
-    width = _rounded(max(map(len, ids)))
-    owner_of = torch.tensor([[*o, *[-1] * (width - len(o))] for o in owners], device=device)
     return Packed(
-        ids=torch.tensor([[*row, *[0] * (width - len(row))] for row in ids], device=device),
-        positions=torch.tensor([[*p, *[0] * (width - len(p))] for p in positions], device=device),
-        mask=_mask(owner_of, dtype),
-        at=torch.tensor([r * width + c for r, c in at], device=device),
+        ids=laid.ids,
+        positions=laid.positions,
+        mask=laid.mask,
+        at=torch.tensor(at, device=device),
         targets=torch.tensor(targets, device=device),
         item=torch.tensor(item, device=device),
         in_answer=torch.tensor(in_answer, device=device),
         items=tuple(flat),
-        tokens=sum(map(len, ids)),
+        tokens=sum(map(len, heads)) + sum(len(tail) for own in tails for tail in own),
     )
-
-
-def _rounded(width: int) -> int:
-    """Up to a multiple of 16: every new shape makes the CPU's matrix library compile its kernels anew."""
-    return -(-width // 16) * 16
-
-
-def _mask(owner: Tensor, dtype: torch.dtype) -> Tensor:
-    """Each token sees the head and its own item up to itself; padding sees itself, lest a softmax is empty."""
-    width = owner.shape[1]
-    causal = torch.ones(width, width, dtype=torch.bool, device=owner.device).tril()
-    alike = owner[:, :, None] == owner[:, None, :]
-    seen = causal & (alike | (owner[:, None, :] == 0))
-    return torch.zeros(seen.shape, dtype=dtype, device=owner.device).masked_fill(~seen, torch.finfo(dtype).min)[:, None]

@@ -14,6 +14,7 @@ from torch.nn import functional as F
 
 from plume_memory.model.adapters import AdapterRows, attached
 from plume_memory.model.base import BaseModel
+from plume_memory.model.packing import attention_mask
 from plume_memory.training.packing import Packed
 
 
@@ -39,7 +40,7 @@ def target_states(base: BaseModel, packed: Packed, rows: AdapterRows | None) -> 
     with attached(base.model, adapters), _plain_attention(base):
         hidden = base.model.model(
             input_ids=packed.ids,
-            attention_mask=_attention(base.model.config, packed),
+            attention_mask=attention_mask(base.model.config, packed.positions, packed.mask),
             position_ids=packed.positions,
             use_cache=False,
         ).last_hidden_state
@@ -60,17 +61,6 @@ def _plain_attention(base: BaseModel) -> Iterator[None]:
         yield
     finally:
         model.set_attn_implementation(own)
-
-
-def _attention(config: Any, packed: Packed) -> Tensor | dict[str, Tensor]:
-    """The packed mask, narrowed where layers see a window only: transformers takes a mask of ours as it is."""
-    window = getattr(config, "sliding_window", None)
-    if window is None or int(packed.positions.max()) < window:
-        return packed.mask
-    distance = packed.positions[:, None, :, None] - packed.positions[:, None, None, :]
-    narrow = packed.mask.masked_fill(distance >= window, torch.finfo(packed.mask.dtype).min)
-    by_layer = getattr(config, "layer_types", None) is not None
-    return {"full_attention": packed.mask, "sliding_attention": narrow} if by_layer else narrow
 
 
 def token_losses(logits: Tensor, packed: Packed) -> Tensor:

@@ -333,7 +333,6 @@ def test_an_abandoned_stream_frees_everything(memory: ParametricMemory, end: str
     gc.collect()
 
     assert not [kept for kept in gc.get_objects() if type(kept) is GrowingRows]
-    assert not [m for m in ENGINE.base.model.modules() if m._forward_hooks]
     with ThreadPoolExecutor(1) as other:
         assert other.submit(ENGINE.base.lock.acquire, blocking=False).result()
         other.submit(ENGINE.base.lock.release).result()
