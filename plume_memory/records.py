@@ -323,7 +323,7 @@ class Signals:
     mean_log_prob: float
     """Of the answer's tokens, nats, below 0."""
     gain: float | None = None
-    """Best of the evidence's units, nats; None where none was read."""
+    """Best of the evidence's units, nats; 0 without evidence, None where none was read."""
     answerable: float | None = None
     """Log-odds, by the judge, that the evidence answers the question; None without evidence or judge."""
     support: float | None = None
@@ -347,7 +347,7 @@ class Answer:
     confidence: float
     """How sure the answer is, in [0, 1]; see answering/calibration.py. Calibrated for the network where it brings a
     calibration: then the share of answers of such confidence that said what the memory was told. Without evidence
-    nothing the memory was told is in the answer and it is 0.0."""
+    nothing the memory was told is in the answer and it is low: of "What is the capital of France?" ask `known`."""
     trace: tuple[TokenTrace, ...] = field(default=(), repr=False)
     evidence_units: tuple[ScoredUnit, ...] = ()
     """Every unit the answer is from, in temporal order."""

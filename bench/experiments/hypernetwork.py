@@ -73,7 +73,7 @@ class Bench:
                         memory.update(text)
                     parts = [[question] for question in questions] if one_by_one else [questions]
                     for part in parts:
-                        outputs += [answer.text for answer in memory.ask_many(part, max_new_tokens=48)]
+                        outputs += [answer.text for answer in memory.ask_many(part, max_new_tokens=48, unknown="bare")]
         return outputs
 
     def whole(self, texts: Sequence[str]) -> list[LoraFactors]:
@@ -189,7 +189,9 @@ class Bench:
                     memory.update(record["context_update"])
                     questions = [qa["question"] for qa in record["qas"]]
                     for way, snapshot in (("plume", memory.at()), ("static", memory.at(version=1))):
-                        outputs[way] += [a.text for a in snapshot.ask_many(questions, max_new_tokens=48)]
+                        outputs[way] += [
+                            a.text for a in snapshot.ask_many(questions, max_new_tokens=48, unknown="bare")
+                        ]
         joined = {r["id"]: join_transitions([r["context_old"], r["context_update"]]) for r in records}
         if not self.product_only:
             full = dict(zip(joined, self.whole(list(joined.values())), strict=True))

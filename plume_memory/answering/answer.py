@@ -152,7 +152,7 @@ def finish(
     for one, own in zip(prepared, decoded, strict=True):
         evidence = one.evidence
         signals = _signals(own, evidence, next(judged) if evidence and own.trace else None)
-        sure = confidence(signals, engine.calibration) if signals and evidence else 0.0
+        sure = confidence(signals, engine.calibration) if signals else 0.0
         answers.append(
             Answer(
                 text=own.text,
@@ -209,7 +209,8 @@ def _signals(decoded: Decoded, evidence: Sequence[ScoredUnit], judged: tuple[flo
     if not decoded.trace:
         return None
     answerable, support = judged or (None, None)
-    return Signals(mean_log_probability(decoded.trace), best_gain(evidence), answerable, support)
+    gain = best_gain(evidence) if evidence else 0.0  # nothing was gained
+    return Signals(mean_log_probability(decoded.trace), gain, answerable, support)
 
 
 def _gains_enough(policy: AnswerPolicy, evidence: Sequence[ScoredUnit]) -> bool:

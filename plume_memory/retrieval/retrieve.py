@@ -8,9 +8,10 @@ from typing import Protocol
 
 from plume_memory.errors import InvalidInput
 from plume_memory.policy import AnswerPolicy
-from plume_memory.records import ScoredUnit
+from plume_memory.records import ScoredUnit, Unit
 from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.retrieval.reader import Reading
+from plume_memory.retrieval.recency import verdicts
 
 SHORTLIST = 32
 """Units that are read: the best by their words. It bounds what a question costs on a long history."""
@@ -38,13 +39,15 @@ def retrieve(
     """Return units by falling score; with `retrieval="lexical"` in METHOD's order of activation.
 
     The reader reads those that hold and are no questions, the best by their words; behind them come the others, by
-    their words. A blank question has no likelihood: the units come latest first.
+    their words. A blank question has no likelihood: the units come latest first. Without `supersedes_at` nothing was
+    judged when it was written, and the words decide what supersedes what (recency.py): such a unit stands just before
+    the likeliest of those it supersedes, and these are flagged.
 
     Args:
         index: the units of a history.
         question: what is asked.
         reader: not called with `retrieval="lexical"`, nor for a blank question.
-        policy: `retrieval` and `delta` count.
+        policy: `retrieval`, `delta` and `supersedes_at` count.
         k: most units to return; those that were read are all returned.
         retired: positions of units that no longer hold: not read, and flagged `superseded`.
 
@@ -62,8 +65,11 @@ def retrieve(
     shortlist = index.best(question, k=SHORTLIST, tied=TIED, without=retired)
     units = sorted((one.unit for one in shortlist), key=lambda unit: unit.position)  # which is time
     readings = reader.read([unit.text for unit in units], question) if units else []
-    read = [ScoredUnit(u, _probability(r.log_p), r.gain) for u, r in zip(units, readings, strict=True)]
-    read.sort(key=lambda one: (-one.score, -one.unit.position))
+    if policy.supersedes_at is None:
+        read = _by_recency(units, question, readings)
+    else:
+        read = [ScoredUnit(u, _probability(r.log_p), r.gain) for u, r in zip(units, readings, strict=True)]
+        read.sort(key=lambda one: (-one.score, -one.unit.position))
     if len(read) >= k:
         return read
     seen = {one.unit.position for one in read}
@@ -71,6 +77,20 @@ def retrieve(
     rest = (one for one in index.rank(question, delta=0.0, k=k + len(read)) if one.unit.position not in seen)
     unread = (_flagged(ScoredUnit(one.unit, one.score * least), retired) for one in rest)
     return read + list(islice(unread, k - len(read)))
+
+
+def _by_recency(units: Sequence[Unit], question: str, readings: Sequence[Reading]) -> list[ScoredUnit]:
+    """As the words rank them where nothing was judged when it was written; units in temporal order."""
+    log_p = [one.log_p for one in readings]
+    found = verdicts(units, question, log_p)
+    order: dict[int, bool] = {}
+    for i in sorted(range(len(units)), key=lambda i: (-log_p[i], -i)):
+        newest, about = found[i]
+        order.setdefault(newest, not about)
+        order.setdefault(i, True)
+    return [
+        ScoredUnit(units[i], _probability(log_p[i]), readings[i].gain, superseded) for i, superseded in order.items()
+    ]
 
 
 def _flagged(one: ScoredUnit, retired: frozenset[int]) -> ScoredUnit:

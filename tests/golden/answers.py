@@ -33,7 +33,7 @@ def _answered(policy: AnswerPolicy | None) -> list[dict[str, Any]]:
                 for text in asked.updates:
                     memory.update(text, derive=False)
                 for question in asked.questions:
-                    answer = memory.ask(question, max_new_tokens=TOKENS)
+                    answer = memory.ask(question, max_new_tokens=TOKENS, unknown="bare")
                     found.append(
                         {
                             "history": asked.name,

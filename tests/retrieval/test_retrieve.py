@@ -14,6 +14,7 @@ from plume_memory.policy import AnswerPolicy
 from plume_memory.records import ScoredUnit, Unit
 from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.retrieval.reader import Reading
+from plume_memory.retrieval.recency import verdicts
 from plume_memory.retrieval.retrieve import SHORTLIST, TIED, retrieve
 from plume_memory.terms import asks
 
@@ -54,14 +55,20 @@ def ranked(index: UnitIndex, log_p: Sequence[float], asked: str = ASKED, k: int 
 
 
 def literal(index: UnitIndex, question: str, log_p: dict[str, float], k: int) -> list[tuple[int, float, bool | None]]:
-    """(position, score, False or None where it was not read), rule by rule; slow on purpose."""
+    """(position, score, superseded or None where it was not read), rule by rule; slow on purpose."""
     words = index.score(question).tolist()
     by_words = sorted(range(len(index)), key=lambda i: (-words[i], -i))
     eligible = [i for i in by_words if not asks(index[i].text[index[i].own :])]
     tied = [i for i in eligible[SHORTLIST:] if words[i] == words[eligible[SHORTLIST - 1]] > 0]
     shortlist = sorted([*eligible[:SHORTLIST], *tied[: TIED - SHORTLIST]])
-    read = sorted(shortlist, key=lambda i: (-log_p[index[i].text], -i))
-    found: list[tuple[int, float, bool | None]] = [(i, math.exp(log_p[index[i].text]), False) for i in read]
+    judged = verdicts([index[i] for i in shortlist], question, [log_p[index[i].text] for i in shortlist])
+    newest = {i: shortlist[one.newest] for i, one in zip(shortlist, judged, strict=True)}
+    about = {shortlist[one.newest]: one.about for one in judged}
+    found: list[tuple[int, float, bool | None]] = []
+    for i in sorted(shortlist, key=lambda i: (-log_p[index[i].text], -i)):
+        for own, superseded in ((newest[i], not about[newest[i]]), (i, True)):
+            if own not in [listed for listed, *_ in found]:
+                found.append((own, math.exp(log_p[index[own].text]), superseded))
     least = min((score for _, score, _ in found), default=1.0)
     rest = [(i, words[i] * least, None) for i in by_words if i not in shortlist]
     return [*found, *rest[: max(0, k - len(found))]]
@@ -113,7 +120,7 @@ def test_what_scores_as_the_last_of_the_shortlist_is_read_too(more: int) -> None
 
 
 @pytest.mark.parametrize("question", [ASKED, "where does Alice live", "Hi, in which town does Alice live?"])
-def test_a_question_that_was_told_is_not_read(question: str) -> None:
+def test_a_question_that_was_told_is_not_read_and_supersedes_nothing(question: str) -> None:
     """What a user asks stands in the log of an agent that writes every message down; nothing makes it likelier."""
     reader = Said({"Alice lives in Bern.": -3.0, "Bob has a boat.": -5.0}.__getitem__)
     found = retrieve(told("Alice lives in Bern.", question, "Bob has a boat."), ASKED, reader, READER, k=9)
@@ -162,20 +169,48 @@ def test_likelihood_wins_over_shared_words() -> None:
     assert ranked(index, [-2.0, -4.0, -4.1], question)[0] == (0, False)
 
 
-@pytest.mark.parametrize("retrieval", ["lexical", "reader"])
-def test_a_unit_that_no_longer_holds_is_not_read_and_stands_marked_behind_all_that_do(retrieval: str) -> None:
+def test_a_unit_that_supersedes_stands_just_before_the_likeliest_it_supersedes() -> None:
+    index = told(BERN, "Bob owns boats.", ZURICH, "Carol paints.")
+    assert ranked(index, [-1.0, -1.2, -1.4, -0.9]) == [(3, False), (2, False), (0, True), (1, False)]
+    assert ranked(index, [-1.0, -0.8, -0.7, -0.9]) == [(2, False), (1, False), (3, False), (0, True)], "it is likelier"
+
+
+def test_of_many_that_one_supersedes_each_stands_in_its_own_place_behind_it() -> None:
+    index = told(
+        "Alice lives in a small flat in Bern.",
+        "Carol paints.",
+        *(f"Alice lives in a small flat in {c}." for c in ("Zug", "Chur")),
+    )
+    assert ranked(index, [-1.3, -1.2, -1.1, -1.4]) == [(3, False), (2, True), (1, False), (0, True)]
+
+
+def test_a_unit_about_somebody_else_is_marked_and_keeps_its_place() -> None:
+    index = told("Bob lives in Zurich.", "Alice lives in Bern.", "Carol paints.")
+    assert ranked(index, [-0.1, -1.0, -0.5]) == [(0, True), (2, False), (1, False)]
+
+
+def test_of_two_tellings_about_somebody_else_both_are_marked() -> None:
+    index = told("Bob lives in Zurich.", "Bob lives in Rome.", "Alice lives in Bern.")
+    assert ranked(index, [-0.2, -0.3, -1.0]) == [(1, True), (0, True), (2, False)]
+
+
+JUDGED = AnswerPolicy(retrieval="reader", supersedes_at=0.9)
+
+
+@pytest.mark.parametrize("policy", [AnswerPolicy(), JUDGED])
+def test_a_unit_that_was_replaced_is_not_read_and_stands_marked_behind_all_that_hold(policy: AnswerPolicy) -> None:
     index = told(BERN, "Bob owns boats.", ZURICH)
     reader = Said({"Bob owns boats.": -3.0, ZURICH: -1.0}.__getitem__)
-    policy = AnswerPolicy(retrieval=retrieval)
     found = retrieve(index, ASKED, reader, policy, k=9, retired=frozenset([0]))
     assert [(one.unit.position, one.superseded) for one in found] == [(2, False), (1, False), (0, True)]
     assert retrieve(index, ASKED, reader, policy, k=1, retired=frozenset([0]))[0].unit.position == 2
 
 
-def test_which_of_two_units_is_later_changes_nothing() -> None:
-    """No rule of recency is left at question time."""
-    assert ranked(told(BERN, ZURICH), [-1.0, -1.2])[0] == (0, False)
-    assert ranked(told(ZURICH, BERN), [-1.0, -1.2])[0] == (0, False)
+def test_where_it_was_judged_which_of_two_units_is_later_changes_nothing() -> None:
+    for texts in ((BERN, ZURICH), (ZURICH, BERN)):
+        reader = Said({texts[0]: -1.0, texts[1]: -1.2}.__getitem__)
+        found = retrieve(told(*texts), ASKED, reader, JUDGED, k=2)
+        assert [(one.unit.position, one.superseded) for one in found] == [(0, False), (1, False)]
 
 
 def test_what_was_not_read_stands_behind_by_its_words_below_all_that_was() -> None:

@@ -5,16 +5,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from plume_memory.hypernet.fastweight.checkpoint import read_manifest
-from plume_memory.hypernet.judge import load_judge
-from plume_memory.hypernet.shipped import shipped_hypernetwork
 from plume_memory.model.base import BaseModel
 from plume_memory.records import Overrules, Replacement, Transition, Unit, Verdict
-from plume_memory.retrieval.judge import Judge
 from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.retrieval.supersede import CANDIDATES, by_caller, candidates, replacements, retired
 from plume_memory.superseding import Superseding, Told
-from plume_memory.terms import asks
 from plume_memory.testing import tiny_base
 
 ASKED = "Where does Alice live?"
@@ -172,93 +167,3 @@ def test_without_a_judge_or_a_threshold_only_the_caller_replaces(base: BaseModel
         assert places(own.found(history(*TOLD, overrules=decided), UnitIndex(), Kept())) == [(0, 2)]
         assert own.keys(history(*TOLD), UnitIndex()) == []
     assert asked.asked == []
-
-
-# --- the shipped judge ----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("text", "asking"),
-    [
-        ("Where do I live? ", True),
-        ("what is my name", True),
-        ("Am I vegetarian?", True),
-        ("\u79c1\u306f\u3069\u3053\uff1f", True),
-        ("Can you note that I live in Bern?", False),
-        ("What I hate most is cilantro.", False),
-        ("When is a good question.", False),
-        ("How are you!", False),
-        ("I live in Bern.", False),
-        ("", False),
-    ],
-)
-def test_questions_are_told_from_what_is_said(text: str, asking: bool) -> None:
-    assert asks(text) is asking
-
-
-OTHERS = (
-    ("Alice lives in Bern.", "Bob lives in Zurich.", ASKED),
-    ("The code of room 12 is 4711.", "The code of room 14 is 9923.", "What is the code of room 12?"),
-    ("kiln-node20 is backed up at 10:05.", "kiln-node21 is backed up at 22:30.", "When is kiln-node20 backed up?"),
-    ("Ann works at Shell.", "Tom works at Nestle.", "Where does Ann work?"),
-    ("My sister is called Mia.", "My brother is called Tim.", "What is my sister called?"),
-    ("Ann's birthday is on May 3.", "Tom's birthday is on June 9.", "When is Ann's birthday?"),
-    ("I drink tea in the morning.", "I drink wine in the evening.", "What do I drink in the morning?"),
-    ("The standup is on Monday.", "The review is on Friday.", "When is the standup?"),
-    ("Alice lives in Bern.", "Alice works in Geneva.", ASKED),
-    ("Alice lives in Bern.", "Alice works in Bern.", ASKED),
-    ("Alice lives in Bern.", "Alice plays the cello.", ASKED),
-    ("The cat of Alice is called Mistral.", "The dog of Alice is called Rex.", "What is the name of Alice's cat?"),
-    ("Her phone number is 555 1234.", "Her office number is 12.", "What is her phone number?"),
-    ("The server db3 is in rack 4.", "The server db3 is backed up at 22:00.", "In which rack is the server db3?"),
-    ("The project deadline is May 5.", "The project budget is 40,000 euros.", "When is the project deadline?"),
-    ("My favourite food is ramen.", "My favourite colour is green.", "What is my favourite food?"),
-    ("Ann reports to Tom.", "Ann reports for duty at nine.", "Who does Ann report to?"),
-    (
-        "The launch of Heron is planned for March.",
-        "The launch of Heron is led by Ida Voss.",
-        "When is the launch of Heron?",
-    ),
-)
-"""(told, told later about something else, asked about the first)"""
-
-SUPERSEDING = (
-    ("Alice lives in Bern.", "Alice moved to Zurich.", ASKED),
-    ("Alice lives in Bern.", "Alice now lives in Zurich.", ASKED),
-    ("The code of room 12 is 4711.", "The code of room 12 is now 9923.", "What is the code of room 12?"),
-    ("My sister lives in Rome.", "My sister has moved to Oslo.", "Where does my sister live?"),
-    ("The standup is on Monday at 9.", "The standup has been moved to Tuesday at 10.", "When is the standup?"),
-    (
-        "The project deadline is May 5.",
-        "The deadline of the project was moved to June 1.",
-        "When is the project deadline?",
-    ),
-    ("Ann reports to Tom.", "Ann now reports to Ida.", "Who does Ann report to?"),
-    ("kiln-node20 is backed up at 10:05.", "kiln-node20 is backed up at 22:30 now.", "When is kiln-node20 backed up?"),
-    ("My favourite food is ramen.", "My favourite food is no longer ramen but pho.", "What is my favourite food?"),
-    (
-        "The launch of Heron is planned for March.",
-        "The launch of Heron was postponed to May.",
-        "When is the launch of Heron?",
-    ),
-    ("Alice Keller lives in Bern.", "Alice Keller moved: she now lives in Zurich.", "Where does Alice Keller live?"),
-    ("The library opens at nine.", "The library now opens at ten.", "When does the library open?"),
-)
-"""(told, superseded by, asked)"""
-
-
-@pytest.mark.model
-def test_natural_pairs_are_judged_rightly_by_the_shipped_judge(smollm2: BaseModel) -> None:
-    folder = shipped_hypernetwork("smollm2-135m")
-    assert folder is not None
-    manifest = read_manifest(folder)
-    assert manifest.judge_sha256 is not None
-    judge, at = Judge(smollm2, load_judge(folder, manifest.judge_sha256)), manifest.policy.supersedes_at
-    assert at is not None
-
-    def replaced(pairs: Sequence[tuple[str, str, str]]) -> list[str]:
-        judged = judge.verdicts([(one, other) for one, other, _ in pairs])
-        return [other for (_, other, _), found in zip(pairs, judged, strict=True) if found.replaces >= at]
-
-    assert replaced(OTHERS) == []
-    assert replaced(SUPERSEDING) == [other for _, other, _ in SUPERSEDING]

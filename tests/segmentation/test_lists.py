@@ -4,6 +4,7 @@ import pytest
 
 from plume_memory.records import Transition
 from plume_memory.retrieval.lexical import UnitIndex
+from plume_memory.retrieval.recency import Verdict, verdicts
 from plume_memory.segmentation.units import statements_of, units_of
 
 
@@ -218,6 +219,18 @@ def test_what_stands_under_a_question_is_evidence_and_the_question_is_none():
     )
     found = UnitIndex(units).best("Where does Alice live?", k=9, tied=9)
     assert [one.unit.text for one in found] == ["## Where does Alice live?\n- Bern, in a flat\n"]
+
+
+def test_items_of_a_list_are_not_alike_for_their_heading():
+    text = "Things that Alice Keller of Bern told me:\n- home: Thun\n- work: Acme"
+    units = units_of(
+        [Transition(1, text), Transition(2, text.replace("home: Thun\n- work: Acme", "dog: Rex\n- boat: Ida"))],
+        budget_tokens=99,
+        count_tokens=lambda t: len(t.split()),
+        single_sentences=True,
+    )
+    found = verdicts(units, "What is the home of Alice Keller?", [-1.0] * len(units))
+    assert found == [Verdict(at, True) for at in range(len(units))]
 
 
 def test_numbers_without_a_word_cost_what_their_number_does(growth):
