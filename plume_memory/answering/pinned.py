@@ -161,15 +161,16 @@ class Snapshot:
 
         With `AnswerPolicy.retry_scale` the first piece comes with the first word of the evidence; an answer without
         one is decoded again before anything is given. What may turn out to run on is held back (model/run_on.py).
-        Whether an answer is known is known at its end: with `unknown="abstain"` nothing is given before.
+        Whether an answer is sure enough is known at its end: with `unknown="abstain"` and a `known_at` nothing is given
+        before.
         """
         abstain, tools = abstains(options), options.pop("tools", None)
-        settings = settings_of(self._engine.policy, options)
-        if abstain:
-            answer = self._answers([question], settings, tools, abstain=True, known_at=options.get("known_at"))[0]
+        settings, known_at = settings_of(self._engine.policy, options), options.get("known_at")
+        prepared = self._prepared([question], tools)[0]
+        if abstain and (not prepared.evidence or known_at or self._engine.policy.known_at):
+            answer = self._answers([question], settings, tools, abstain=True, known_at=known_at)[0]
             yield AnswerChunk(answer.text, answer)
             return
-        prepared = self._prepared([question], tools)[0]
         steps: list[Step] = []
         with closing(decode_stream(self._engine.decoder, prepared, settings)) as decoding:
             for step in decoding:
@@ -177,7 +178,6 @@ class Snapshot:
                 if step.finish_reason is None and step.text:
                     yield AnswerChunk(step.text)
         decoded = collect(prepared.query, steps)
-        known_at = options.get("known_at")
         (answer,) = finish(
             self._engine, [prepared], [decoded], memory=self.memory, version=self.version, known_at=known_at
         )
