@@ -1,6 +1,6 @@
 """Recall of the gold turns of LoCoMo conversations: what retrieval finds, and what words alone find.
 
-    python bench/locomo.py [--hypernetwork shipped] [--conversations 2] [--questions 40]
+    python bench/experiments/locomo.py [--hypernetwork shipped] [--conversations 2] [--questions 40]
 
 Each session of a conversation is one update, its date a heading, a turn a line "Speaker: words". A question's gold
 turns are named by the data (categories 1 to 4; 5 is unanswerable). Units are ranked, and turned into turns in that
