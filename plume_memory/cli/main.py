@@ -101,7 +101,7 @@ def _print_error(err: errors.PlumeError | OSError, *, as_json: bool) -> None:
         sys.stderr.write(json.dumps({"error": type(err).__name__, "message": str(err)}) + "\n")
     else:
         ERR.print(f"[red]{type(err).__name__}[/red]: ", end="")
-        ERR.print(safe(str(err)), markup=False)
+        ERR.print(safe(str(err)), markup=False, soft_wrap=True)  # a command in it can be copied
 
 
 def run() -> None:
