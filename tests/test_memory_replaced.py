@@ -1,30 +1,16 @@
 """What an update replaces, through the memory: judged, decided by the caller, taken back, erased, built again."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from plume_memory import AnswerPolicy, Engine, ParametricMemory
 from plume_memory.errors import InvalidInput, VersionNotFound
-from plume_memory.records import Verdict
 from plume_memory.superseding import Superseding
 from plume_memory.testing import tiny_engine
+from tests.judges import Says
 
 BERN, BOB, ZURICH, ROME = "Alice lives in Bern.", "Bob sails.", "Alice moved to Zurich.", "Alice went on to Rome."
-
-
-class Says:
-    """A judge that finds a replacement where both texts begin with the same word; counts what it is asked."""
-
-    sha256 = "says"
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[str, str]] = []
-
-    def verdicts(self, pairs: Sequence[tuple[str, str]]) -> list[Verdict]:
-        self.asked += pairs
-        return [Verdict(0, 0, 1) if a.split()[0] == b.split()[0] else Verdict(1, 0, 0) for a, b in pairs]
 
 
 @pytest.fixture

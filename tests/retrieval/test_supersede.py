@@ -11,6 +11,7 @@ from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.retrieval.supersede import CANDIDATES, by_caller, candidates, replacements, retired
 from plume_memory.superseding import Superseding, Told
 from plume_memory.testing import tiny_base
+from tests.judges import Says
 
 ASKED = "Where does Alice live?"
 BERN, ZURICH = "Alice lives in a flat in Bern.", "Alice now lives in a flat in Zurich."
@@ -80,19 +81,6 @@ def test_in_doubt_nothing_is_replaced() -> None:
 
 
 # --- judged once, and kept ------------------------------------------------------------------------
-
-
-class Says:
-    """A judge that finds a replacement where both texts begin with the same word; counts what it is asked."""
-
-    sha256 = "says"
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[str, str]] = []
-
-    def verdicts(self, pairs: Sequence[tuple[str, str]]) -> list[Verdict]:
-        self.asked += pairs
-        return [Verdict(0, 0, 1) if a.split()[0] == b.split()[0] else Verdict(1, 0, 0) for a, b in pairs]
 
 
 class Kept(dict[str, bytes]):

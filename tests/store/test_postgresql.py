@@ -3,7 +3,6 @@
 import re
 import sys
 import threading
-import time
 from typing import Any
 
 import pytest
@@ -212,10 +211,8 @@ def test_writers_lose_nothing_whatever_the_servers_default_isolation(url: str, l
 
 def test_a_statement_that_runs_too_long_is_stopped(url: str):
     with Database(url, statement_timeout_s=0.2) as database:
-        start = time.perf_counter()
         with pytest.raises(StoreUnavailable, match="longer than the statement timeout"), database.read() as connection:
             connection.exec_driver_sql("SELECT pg_sleep(20)")
-        assert time.perf_counter() - start < 10
 
 
 def test_limits_reach_the_server_and_those_in_the_url_win(url: str):
