@@ -9,6 +9,7 @@
     │   ├── HashMismatch
     │   ├── MissingChatTemplate
     │   ├── UnknownArchitecture
+    │   ├── ForkedEngine        a model used in a fork of the process that loaded it
     │   └── PromptTooLong
     ├── FactorsError            LoRA factors that do not fit together or do not fit the model
     ├── CheckpointError
@@ -72,6 +73,10 @@ class HubUnreachable(ModelError):
 
 class HashMismatch(ModelError):
     """A downloaded file does not have the pinned sha256."""
+
+
+class ForkedEngine(ModelError):
+    """The model was loaded before this process was forked."""
 
 
 class MissingChatTemplate(ModelError):

@@ -3,10 +3,11 @@
 Per place: a memory elsewhere must keep its own artifact, or its next process derives it anew.
 """
 
-import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import Any, Protocol
+
+from plume_memory.forks import Lock
 
 KEPT = 64
 """Things kept where nothing else is said."""
@@ -44,7 +45,7 @@ class LRUCache:
         self._taken = 0
         self._kept: OrderedDict[str, Any] = OrderedDict()
         self._releases: Counter[str] = Counter()
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     def __len__(self) -> int:
         return len(self._kept)

@@ -6,7 +6,6 @@ the log can be deleted and is built again. Only an erasure takes anything out of
 """
 
 import asyncio
-import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -16,6 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from plume_memory.errors import InvalidInput, MemoryClosed, MemoryNotFound, MissingExtra, PlumeError, cannot_be_copied
+from plume_memory.forks import ReentrantLock
 from plume_memory.hypernet.shipped import chosen_network
 from plume_memory.policy import AnswerPolicy
 from plume_memory.records import (
@@ -75,7 +75,7 @@ class ParametricMemory:
         self._engine = engine
         self._owns_database = owns_database
         self._closed = False
-        self._lock = threading.RLock()
+        self._lock = ReentrantLock()
         self._snapshots: Snapshots | None = None
 
     @classmethod
@@ -176,11 +176,15 @@ class ParametricMemory:
             VersionNotFound: there is no version that `replaces` or `keep` names.
             VersionConflict: the memory has moved on since `expected_version`.
             IdempotencyConflict: the key was used with another text, or for an update that was erased since.
+            ForkedEngine: the model was loaded before this process was forked; nothing was written.
             StoreUnavailable: nothing was written; or, as any other error of deriving (ModelError, …), the update is
                 in the log and its factors could not be derived: says so, and the next read tries again. Sent again
                 without a key it would be a second update. Factors that could not be kept are a warning.
         """
         self._check_open()
+        loaded = self.loaded_engine
+        if derive and loaded is not None:
+            loaded.base.lock.check()
         for named in (*replaces, *(() if isinstance(keep, bool) else keep)):
             self._check_update(named)
         version = self._log.append(
@@ -308,7 +312,8 @@ class ParametricMemory:
         """
         self._check_open()
         self._log.fork(self.name, name, at=at)
-        return ParametricMemory(name, database=self._database, artifacts=self._artifacts, engine=lambda: self.engine)
+        engine = self.loaded_engine or (lambda: self.engine)
+        return ParametricMemory(name, database=self._database, artifacts=self._artifacts, engine=engine)
 
     # --- reading --------------------------------------------------------------------------------
 

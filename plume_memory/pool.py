@@ -5,12 +5,12 @@ they are first asked for and forgotten by the pool, oldest first, when more than
 they hold is in the log, so an owner who comes back loses nothing.
 """
 
-import threading
 from collections import OrderedDict
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from plume_memory.errors import InvalidInput, MemoryClosed, cannot_be_copied
+from plume_memory.forks import Lock
 from plume_memory.hypernet.shipped import chosen_network
 from plume_memory.memory import DEFAULT_MODEL, DEFAULT_URL, ParametricMemory
 from plume_memory.policy import AnswerPolicy
@@ -73,9 +73,9 @@ class MemoryPool:
         self._engine = engine
         self._database = Database(url)
         self._open: OrderedDict[str, ParametricMemory] = OrderedDict()
-        self._lock = threading.Lock()
-        self._opening = threading.Lock()
-        self._loading = threading.Lock()
+        self._lock = Lock()
+        self._opening = Lock()
+        self._loading = Lock()
         self._closed = False
 
     def __reduce_ex__(self, _: object) -> str:
@@ -97,7 +97,8 @@ class MemoryPool:
         # outside the lock: one owner's slow database must not stop the others
         database = self._opened()
         Log(database).ensure(owner)
-        made = ParametricMemory(owner, database=database, artifacts=self._artifacts, engine=lambda: self.engine)
+        engine = self._engine or (lambda: self.engine)
+        made = ParametricMemory(owner, database=database, artifacts=self._artifacts, engine=engine)
         with self._lock:
             opened = self._open.setdefault(owner, made)
             while len(self._open) > self._keep:

@@ -1,12 +1,12 @@
 """Derives adapters beside the conversation: an agent's reply does not wait for what only the next one needs."""
 
 import logging
-import threading
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Literal
 
 from plume_memory.errors import InvalidInput, MemoryClosed
+from plume_memory.forks import Lock, renew_in_child
 
 if TYPE_CHECKING:
     from plume_memory.memory import ParametricMemory
@@ -29,10 +29,15 @@ class Deriver:
         if derive not in ("background", "now", "later"):
             raise InvalidInput(f"derive is background, now or later; got {derive!r}.")
         self._derive: Derive = derive
-        self._worker = ThreadPoolExecutor(1, thread_name_prefix="plume-derive")
-        self._lock = threading.Lock()
-        self._begun: set[Future[None]] = set()
+        self._lock = Lock()
+        self._begin_thread()
+        renew_in_child(self, Deriver._begin_thread)
         self._errors: deque[BaseException] = deque(maxlen=_KEPT_ERRORS)
+
+    def _begin_thread(self) -> None:
+        """Start empty: in a forked child the thread is gone, and what it had begun is the parent's."""
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="plume-derive")
+        self._begun: set[Future[None]] = set()
 
     def begin(self, memory: "ParametricMemory") -> None:
         """Derive a memory's newest version: now, soon, or not here."""

@@ -5,7 +5,6 @@ langchain-core. Everything that must not be merged over chunks (model name, fini
 trace, tool calls) is on the last chunk only. Construction loads nothing and imports no torch.
 """
 
-import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -26,6 +25,7 @@ from langchain_plume.messages import as_context_overflow, conversation, last_chu
 from langchain_plume.structured import Method, Schema, structured
 from langchain_plume.tool_calls import AnswerForm, CallReader, checked_choice
 from plume_memory.errors import InvalidInput
+from plume_memory.forks import Lock
 
 if TYPE_CHECKING:
     from plume_memory.answering.pinned import Snapshot
@@ -45,7 +45,7 @@ class _SharedEngine:
     """An engine that is loaded once, at its first use, for a model and all its copies."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._engine: Engine | None = None
 
     def __deepcopy__(self, _: object) -> "_SharedEngine":

@@ -19,7 +19,6 @@ item or the new one, and a list of what the memory has yet to be told.
 """
 
 import json
-import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -31,6 +30,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from plume_memory.errors import SchemaError
+from plume_memory.forks import Lock
 from plume_memory.store.checks import check_name
 from plume_memory.store.database import Database
 from plume_memory.store.log import utc_now
@@ -153,7 +153,7 @@ class Journal:
         self._store = check_name(store, what="A store's name")
         self._database = Database(url)
         self._clock = clock
-        self._checking = threading.Lock()
+        self._checking = Lock()
         self._is_checked = False
 
     @contextmanager

@@ -16,7 +16,6 @@ namespaces apart, `ask` does not. Where namespaces belong to different people, g
 """
 
 import asyncio
-import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -40,6 +39,7 @@ from langgraph.store.base import (
 from langchain_plume.items import checked_value, matches, rendered
 from langchain_plume.journal import Journal, Namespace, PendingText, Reader, StoredItem, Write
 from plume_memory.errors import IdempotencyConflict, InvalidInput, MemoryClosed, PlumeError, cannot_be_copied
+from plume_memory.forks import Lock
 from plume_memory.store.checks import check_text
 
 if TYPE_CHECKING:
@@ -85,8 +85,8 @@ class PlumeStore(BaseStore):
             single, name = memory, name or memory.name
             self._memory_of = lambda namespace: single
         self._journal = Journal(url, name)
-        self._settling = threading.Lock()
-        self._closing = threading.Lock()
+        self._settling = Lock()
+        self._closing = Lock()
         self._is_closed = False
         self._in_order = ThreadPoolExecutor(1, thread_name_prefix="plume-store")
 

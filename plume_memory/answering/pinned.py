@@ -4,7 +4,6 @@ A snapshot holds its history, routing index and global adapter by value. An upda
 the next version; it neither blocks nor changes an answer that is being decoded.
 """
 
-import threading
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from plume_memory.answering.replaced import Replaced
 from plume_memory.encoding import Cache
 from plume_memory.engine import Engine
 from plume_memory.errors import InvalidInput
+from plume_memory.forks import Lock
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.lora.files import export_peft, save_factors
 from plume_memory.model.decode import DecodeSettings, Step, collect
@@ -54,7 +54,7 @@ class Snapshot:
         self._replaced = replaced
         self._engine = engine
         self._cache = cache
-        self._deriving = threading.Lock()
+        self._deriving = Lock()
         self._derived = False
         self._global: LoraFactors | None = None
 

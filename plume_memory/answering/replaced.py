@@ -1,10 +1,10 @@
 """What the updates of one history replace: judged when it is first needed, a few updates at a time."""
 
-import threading
 from collections.abc import Sequence
 
 from plume_memory.encoding import Cache
 from plume_memory.engine import Engine
+from plume_memory.forks import Lock
 from plume_memory.records import Replacement
 from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.retrieval.supersede import retired
@@ -34,7 +34,7 @@ class Replaced:
         self._told = tuple(told)
         self._index = index or UnitIndex()
         self._known = tuple(known)
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._found: tuple[Replacement, ...] | None = None
 
     def extended(self, told: Sequence[Told], index: UnitIndex, cache: Cache) -> "Replaced":

@@ -4,13 +4,13 @@ What was kept before an erasure may hold what it erased, so every read asks the 
 lets go of everything older than that: also when another object, or another process, did it.
 """
 
-import threading
 from collections import OrderedDict
 from dataclasses import dataclass
 
 from plume_memory.answering.pinned import Snapshot
 from plume_memory.answering.replaced import Replaced
 from plume_memory.engine import Engine
+from plume_memory.forks import Lock
 from plume_memory.records import History
 from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.store.artifacts import ArtifactStore
@@ -41,7 +41,7 @@ class Snapshots:
         self._engine = engine
         self._database = database
         self._artifacts = artifacts
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._kept: OrderedDict[int, Snapshot] = OrderedDict()
         self._newest: _Indexed | None = None
         self._last_erasure = 0

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 
 from plume_memory.errors import InvalidInput, ModelError, UnknownArchitecture
+from plume_memory.forks import ModelLock
 from plume_memory.model.hub import content_fingerprint, fetch
 from plume_memory.model.prompt import ChatFormat
 
@@ -34,7 +34,7 @@ class BaseModel:
     chat: ChatFormat
     stop_ids: frozenset[int]
     """Ids that end an answer: end of text, and end of turn where the tokenizer names one."""
-    lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
+    lock: ModelLock = field(default_factory=ModelLock, repr=False)
     """Held for one forward pass at a time: adapters are hooks on this one model object."""
 
     @classmethod

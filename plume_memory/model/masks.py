@@ -6,7 +6,6 @@ Masks act on S_t, after the fusion: a mask on one stream would leave the other f
 forbidden token back, and would change JS and λ_t. The trace therefore shows the streams unmasked.
 """
 
-import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 
@@ -15,6 +14,7 @@ from llguidance import LLMatcher, LLTokenizer
 from torch import Tensor
 
 from plume_memory.errors import InvalidInput, ModelError
+from plume_memory.forks import Lock
 from plume_memory.model.base import BaseModel
 from plume_memory.model.grammar import Grammar
 
@@ -28,7 +28,7 @@ class Vocabulary:
     def __init__(self, base: BaseModel) -> None:
         """Remember the model; nothing is built before the first grammar (that takes up to a second)."""
         self._base = base
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._tokens: LLTokenizer | None = None
         self._compiled: OrderedDict[Grammar, LLMatcher] = OrderedDict()
 

@@ -30,6 +30,7 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
 from plume_memory.errors import CommitUnknown, InvalidInput, MemoryClosed, StoreUnavailable, TransactionUndone
+from plume_memory.forks import Lock
 from plume_memory.store import schema
 from plume_memory.store.failures import commit_mapped, driver_needed, mapped, shown, shown_text
 from plume_memory.store.paths import absolute, database_file, is_in_memory
@@ -68,7 +69,7 @@ class Database:
         self._process = 0
         self._is_checked = False
         self._is_closed = False
-        self._opening = threading.Lock()
+        self._opening = Lock()
         self._writing = self._new_turns()
 
     @property

@@ -4,7 +4,6 @@ The migrations ship in the wheel as `plume_memory/_migrations` and lie at the re
 install.
 """
 
-import threading
 from pathlib import Path
 
 from alembic import command
@@ -13,11 +12,12 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect, text
 
 from plume_memory.errors import SchemaError
+from plume_memory.forks import Lock
 
 _VERSION_TABLE = "alembic_version"
 # Alembic keeps its running environment in module globals (alembic.context, alembic.op): one upgrade at a
 # time.
-_ALEMBIC = threading.Lock()
+_ALEMBIC = Lock()
 
 
 def migrations_folder() -> Path:
