@@ -28,7 +28,11 @@ class Cache(Protocol):
 
     @property
     def place(self) -> str:
-        """Two caches of one place hold the same."""
+        """Where it is kept: an erasure lets go of all of a place."""
+
+    @property
+    def owner(self) -> str:
+        """Whose it is: two caches of one place and owner hold the same."""
 
     def get(self, key: str) -> bytes | None:
         """Return the bytes under `key`; None when they are not there."""
@@ -111,12 +115,12 @@ class TextEncoder:
     def discard(self, keys: Sequence[str], cache: Cache) -> None:
         """Delete what is kept under keys, in the cache and this process, and all that joined texts became.
 
-        What joined texts became does not say whose it was: it goes for every history of the cache's place.
+        What joined texts became does not say of which: it goes for every history of the cache's owner.
         """
         for key in keys:
             cache.discard(key)
-            self._recent.discard(cache.place, key)
-        self._recent.discard_all(cache.place, _JOINED)
+            self._recent.discard(cache, key)
+        self._recent.discard_all(cache, _JOINED)
 
     def release(self, place: str) -> None:
         """Let go of everything this process keeps of a cache's place."""

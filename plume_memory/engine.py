@@ -272,8 +272,8 @@ class Engine:
     def discard(self, history: History, cache: Cache) -> int:
         """Delete what was derived for a history, from the cache and this process; returns the number of texts.
 
-        What joined units became, and what was read of units, goes for every history of the cache's place: it does
-        not say whose it was.
+        What joined units became, and what was read of units, goes for every history of the cache's owner: it does
+        not say of which it was.
         """
         units = self.segmenter.units(history.transitions)
         windows = [*self.segmenter.windows(history.transitions), *self.segmenter.windows(history.predecessor)]
@@ -283,7 +283,7 @@ class Engine:
         self.encoder.discard([*map(self.encoder.factors_key, texts), *states], cache)
         for key in self.superseding.keys(told_of(history.transitions, units), UnitIndex()):
             cache.discard(key)
-        self.reader.discard(cache.place)
+        self.reader.discard(cache)
         return len(texts)
 
     def release(self, place: str) -> None:

@@ -1,6 +1,7 @@
 """What a process has lately derived, in front of the artifacts: reading the same bytes again costs more.
 
-Per place: a memory elsewhere must keep its own artifact, or its next process derives it anew.
+Per place: a memory elsewhere must keep its own artifact, or its next process derives it anew. And per owner: who finds
+a text made already, by how soon it is there, knows that it was told before, and must have told it himself.
 """
 
 from collections import Counter, OrderedDict
@@ -18,7 +19,11 @@ class Owned(Protocol):
 
     @property
     def place(self) -> str:
-        """Two of one place hold the same."""
+        """Where it is kept: an erasure lets go of all of a place."""
+
+    @property
+    def owner(self) -> str:
+        """Whose it is: two of one place and owner hold the same."""
 
     def is_current(self) -> bool:
         """Whether no text that its reader holds was erased since it was read."""
@@ -29,7 +34,7 @@ def _one(_: Any) -> int:
 
 
 class LRUCache:
-    """The last things that were made, by place and key. Safe to share between threads.
+    """The last things that were made, by place, owner and key. Safe to share between threads.
 
     A caller asks `epoch` before it makes a thing and hands it to `put`: what was made while its place was released
     is not kept, as its text may be one that was erased meanwhile. Two threads that lack the same thing both make it.
@@ -52,7 +57,7 @@ class LRUCache:
 
     def get(self, owner: Owned, key: str) -> Any | None:
         """Return what is kept under a key; None where nothing is."""
-        name = f"{owner.place}#{key}"
+        name = _name(owner, key)
         with self._lock:
             if name in self._kept:
                 self._kept.move_to_end(name)
@@ -69,17 +74,17 @@ class LRUCache:
             return
         with self._lock:
             if epoch == self._releases[owner.place]:
-                self._put(f"{owner.place}#{key}", made)
+                self._put(_name(owner, key), made)
 
-    def discard(self, place: str, key: str) -> None:
+    def discard(self, owner: Owned, key: str) -> None:
         """Forget one thing, if it is kept."""
         with self._lock:
-            self._take(f"{place}#{key}")
+            self._take(_name(owner, key))
 
-    def discard_all(self, place: str, opening: str) -> None:
-        """Forget what a place has under keys that open so."""
+    def discard_all(self, owner: Owned, opening: str) -> None:
+        """Forget what an owner has under keys that open so."""
         with self._lock:
-            self._drop(f"{place}#{opening}")
+            self._drop(_name(owner, opening))
 
     def release(self, place: str) -> None:
         """Forget all of a place, and keep nothing of it that is being made now."""
@@ -101,3 +106,7 @@ class LRUCache:
     def _take(self, name: str) -> None:
         if name in self._kept:
             self._taken -= self._size(self._kept.pop(name))
+
+
+def _name(owner: Owned, key: str) -> str:
+    return f"{owner.place}#{owner.owner}#{key}"

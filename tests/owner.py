@@ -6,6 +6,7 @@ from dataclasses import dataclass
 @dataclass
 class Owner:
     place: str = "here"
+    owner: str = "alice"
     current: bool = True
 
     def is_current(self) -> bool:

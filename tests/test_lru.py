@@ -23,8 +23,8 @@ def test_what_was_put_is_found_in_its_place_alone() -> None:
     keep(cache, "a", "two", Owner("there"))
     assert kept(cache, "a") == ["one"]
     assert kept(cache, "a", place="there") == ["two"]
-    cache.discard("here", "a")
-    cache.discard("here", "never put")
+    cache.discard(Owner(), "a")
+    cache.discard(Owner(), "never put")
     assert kept(cache, "a") == [None]
     assert kept(cache, "a", place="there") == ["two"]
 
@@ -56,7 +56,7 @@ def test_room_is_counted_in_what_the_size_says() -> None:
     assert kept(cache, "aaaa", "bbb", "cc", "ddddd") == ["aaaa", None, None, "ddddd"]
     keep(cache, "large", "x" * 11)
     assert kept(cache, "large", "aaaa", "ddddd") == ["x" * 11, None, None], "what is larger than the room is kept alone"
-    cache.discard("here", "large")
+    cache.discard(Owner(), "large")
     for key in ("aaaaa", "bbbbb"):
         keep(cache, key, key)
     assert len(cache) == 2
@@ -87,7 +87,7 @@ def test_releases_and_discards_leave_the_rest() -> None:
     for place in ("here", "there"):
         for key in ("joined:a", "joined:b", "c"):
             keep(cache, key, 1, Owner(place))
-    cache.discard_all("here", "joined:")
+    cache.discard_all(Owner(), "joined:")
     assert kept(cache, "c", "joined:a", "joined:b") == [1, None, None]
     cache.release("here")
     assert kept(cache, "c") == [None]
@@ -100,7 +100,7 @@ def test_a_place_whose_name_begins_as_anothers_does_is_another() -> None:
         keep(cache, "x", place, Owner(place))
     cache.release("a")
     assert kept(cache, "x", place="ab") == ["ab"]
-    cache.discard_all("ab", "")
+    cache.discard_all(Owner("ab"), "")
     assert len(cache) == 0
 
 

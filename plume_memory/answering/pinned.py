@@ -285,6 +285,7 @@ class _NoCache:
     """Nothing is derived from an empty history, so nothing is ever kept."""
 
     place = ""
+    owner = ""
 
     def get(self, key: str) -> bytes | None:
         return None

@@ -136,9 +136,9 @@ class Reader:
         """Let go of everything that is kept of a place's texts."""
         self._kept.release(place)
 
-    def discard(self, place: str) -> None:
-        """Forget what was read of a place's texts; what is being read meanwhile may be kept."""
-        self._kept.discard_all(place, "")
+    def discard(self, owner: Owned) -> None:
+        """Forget what was read of an owner's texts; what is being read meanwhile may be kept."""
+        self._kept.discard_all(owner, "")
 
     def _texts(self, rows: Rows, owner: Owned | None) -> list[ReadText]:
         """Each row as it was read, now or before."""

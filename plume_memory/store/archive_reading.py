@@ -308,11 +308,11 @@ def _derived(archive: zipfile.ZipFile, path: Path) -> list[_DerivationLine]:
 def _put_artifacts(
     database: Database, archive: zipfile.ZipFile, derived: list[_DerivationLine], memory: str, artifacts: ArtifactStore
 ) -> int:
-    """Keep the artifacts for keys that have none yet; returns how many. The log is written by then: a cache."""
+    """Keep the artifacts for keys of which this memory has none; returns how many. The log is written: a cache."""
     sources = Sources(database, memory, last_erasure=Log(database).last_erasure(memory))
     derivations, written = Derivations(database), set[str]()
     for line in derived:
-        if derivations.lookup(line.key) is None and sources.note(line.key, line.sha256):
+        if derivations.lookup(line.key, memory) is None and sources.note(line.key, line.sha256):
             content = archive.read(f"{ARTIFACTS}{line.sha256}")
             derivations.record(line.key, line.kind, artifacts.put(content), len(content))
             written.add(line.sha256)

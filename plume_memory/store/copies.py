@@ -13,7 +13,7 @@ from plume_memory.store.chain import canonical_json
 from plume_memory.store.entries import Clock, Entry, insert_entry
 from plume_memory.store.memories import FoundMemory
 from plume_memory.store.reading import VERSION_COLUMNS, to_version
-from plume_memory.store.tables import MemoryRow, VersionRow
+from plume_memory.store.tables import MemoryRow, SourceRow, VersionRow
 
 _COPIES_LOCK = 0x65726173  # "eras"
 
@@ -58,6 +58,9 @@ def copy_prefix(connection: sa.Connection, source: FoundMemory, new: FoundMemory
     prefix = prefix.where(VersionRow.memory_id == source.id, VersionRow.number <= new.head_number)
     names = ["memory_id", *(column.key for column in columns), "erased_by"]
     connection.execute(sa.insert(VersionRow).from_select(names, prefix))
+    if new.head_number == source.head_number:  # it holds every text: what was derived of them is its own as well
+        notes = sa.select(sa.literal(new.id), SourceRow.key, SourceRow.sha256).where(SourceRow.memory_id == source.id)
+        connection.execute(sa.insert(SourceRow).from_select(["memory_id", "key", "sha256"], notes))
     for erasure in later:
         vouched = canonical_json({"erased": erasure.metadata["erased"]})  # the reason was given for the source
         entry = Entry("erase", "", None, erasure.forgets, None, None, None, erasure.span)

@@ -13,7 +13,7 @@ from sqlalchemy import exc
 
 from plume_memory.errors import InvalidInput, StoreUnavailable
 from plume_memory.store.database import Database
-from plume_memory.store.tables import DerivationRow
+from plume_memory.store.tables import DerivationRow, MemoryRow, SourceRow
 
 _KEY = re.compile("[0-9a-f]{64}")
 _COLUMNS = (
@@ -47,11 +47,21 @@ class Derivations:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def lookup(self, key: str) -> Derivation | None:
-        """Return what was derived under the key; None if nothing was, or it was forgotten."""
+    def lookup(self, key: str, memory: str | None = None) -> Derivation | None:
+        """Return what was derived under the key; None if nothing was, or it was forgotten.
+
+        Args:
+            key: what was derived from.
+            memory: only what is noted as derived for the memory of this name, by these very bytes (sources.py).
+        """
         _check_key(key)
+        query = sa.select(*_COLUMNS).where(DerivationRow.key == key)
+        if memory is not None:
+            noted = (SourceRow.key == DerivationRow.key) & (SourceRow.sha256 == DerivationRow.sha256)
+            query = query.join(SourceRow, noted).join(MemoryRow, MemoryRow.id == SourceRow.memory_id)
+            query = query.where(MemoryRow.name == memory)
         with self._database.read() as connection:
-            row = connection.execute(sa.select(*_COLUMNS).where(DerivationRow.key == key)).first()
+            row = connection.execute(query).first()
         return None if row is None else Derivation(*row)
 
     def record(self, key: str, kind: str, sha256: str, size: int) -> Derivation:

@@ -1,8 +1,10 @@
 """Everything that can be computed again from the log: got from the artifacts, or built and put there.
 
 A key names what a value is derived from (model, parameterizer, settings, text), so a value is never
-stale. A damaged or lost artifact is built anew, with a warning; deleting all of them loses nothing. One that cannot be
-kept (a full disk, a place that is read-only) is given out all the same, with one warning until it can be again.
+stale. What another memory derived from the same text is not given out: how soon it is there would tell one owner what
+another has said, and what an import brought along would be believed by all. A damaged or lost artifact is built anew,
+with a warning; deleting all of them loses nothing. One that cannot be kept (a full disk, a place that is read-only) is
+given out all the same, with one warning until it can be again.
 What is built while an erasure takes the text it was built from is given out, and not kept.
 """
 
@@ -35,12 +37,17 @@ class DerivedCache:
 
     @property
     def place(self) -> str:
-        """Where the bytes are kept: two caches of one place hold the same."""
+        """Where the bytes are kept."""
         return self._artifacts.root_url
+
+    @property
+    def owner(self) -> str:
+        """Whose they are: the name of the memory."""
+        return self._sources.memory
 
     def get(self, key: str) -> bytes | None:
         """Return the bytes under `key`; None when they are not there or damaged."""
-        known = self._derivations.lookup(key)
+        known = self._derivations.lookup(key, self._sources.memory)
         if known is None:
             return None
         try:
@@ -80,7 +87,7 @@ class DerivedCache:
 
     def holds(self, key: str) -> bool:
         """Whether `get(key)` would find the bytes."""
-        known = self._derivations.lookup(key)
+        known = self._derivations.lookup(key, self._sources.memory)
         return known is not None and self._artifacts.has(known.sha256)
 
     def is_current(self) -> bool:
@@ -89,7 +96,7 @@ class DerivedCache:
 
     def discard(self, key: str) -> None:
         """Forget a derivation and delete its artifact; it is built anew when next needed."""
-        known = self._derivations.lookup(key)
+        known = self._derivations.lookup(key, self._sources.memory)
         if known is not None:
             self._derivations.forget(key)
             self._artifacts.delete(known.sha256)

@@ -34,7 +34,7 @@ class Sources:
 
     def __init__(self, database: Database, memory: str, *, last_erasure: int) -> None:
         self._database = database
-        self._memory = memory
+        self.memory = memory
         self._last_erasure = last_erasure
 
     def note(self, key: str, sha256: str) -> bool:
@@ -47,10 +47,10 @@ class Sources:
     def is_current(self) -> bool:
         """Tell whether nothing was erased since the texts were read."""
         with self._database.read() as connection:
-            return self._newest(connection, get_memory(connection, self._memory).id) == self._last_erasure
+            return self._newest(connection, get_memory(connection, self.memory).id) == self._last_erasure
 
     def _note(self, connection: sa.Connection, key: str, sha256: str) -> bool:
-        memory_id = get_memory(connection, self._memory).id
+        memory_id = get_memory(connection, self.memory).id
         if self._newest(connection, memory_id) != self._last_erasure:
             return False
         row = Source(memory_id, key, sha256)

@@ -108,6 +108,7 @@ class Nowhere:
     """A cache that keeps nothing."""
 
     place = "nowhere"
+    owner = "nobody"
 
     def get(self, key: str) -> bytes | None:
         return None
