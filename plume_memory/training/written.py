@@ -1,18 +1,26 @@
-"""Reads cases that people wrote down: one JSON object a line, a set of pairs or a set of claims.
+"""Reads cases that people wrote down: one JSON object a line, a set of pairs, a history or a set of claims.
 
 {"later": "…", "earlier": [["…", "replaces" | "adds" | "unrelated"], …]}
+{"texts": ["…", …], "replaces": [[later, earlier], …], "adds": [[later, earlier], …]}
 {"text": "…", "claims": [["question", "answer", true | false], …]}
+
+A history lists its texts in the order they were told, and by their places which of them replaces which; a pair in
+neither list is of two that both hold. Each of its later texts is a set: with those it replaces, those it adds to, and
+the others most like it by their words, which are what the judge is asked about (retrieval/supersede.py).
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError, model_validator
 
 from plume_memory.errors import TrainingError
+from plume_memory.records import Unit
+from plume_memory.retrieval.lexical import UnitIndex
+from plume_memory.retrieval.supersede import CANDIDATES
 from plume_memory.training.cases import ClaimSet, PairSet, Verdict
 
 _STRICT = ConfigDict(extra="forbid", frozen=True)
@@ -32,14 +40,33 @@ class _Claims(BaseModel):
     claims: tuple[tuple[str, str, bool], ...] = Field(min_length=1)
 
 
-_Line = TypeVar("_Line", _Pairs, _Claims)
+class _History(BaseModel):
+    model_config = _STRICT
+
+    texts: tuple[str, ...] = Field(min_length=2)
+    replaces: tuple[tuple[int, int], ...]
+    adds: tuple[tuple[int, int], ...]
+
+    @model_validator(mode="after")
+    def _places_are_its_own(self) -> Self:
+        for later, earlier in (*self.replaces, *self.adds):
+            if not 0 <= earlier < later < len(self.texts):
+                raise ValueError(f"[{later}, {earlier}] are no places of a later and an earlier text")
+        return self
+
+
+class _Told(RootModel[_Pairs | _History]):
+    pass
+
+
+_Line = TypeVar("_Line", _Told, _Claims)
 
 
 class WrittenCases:
     """Sets drawn from files, each as often as any other.
 
     Args:
-        pairs: files of pairs.
+        pairs: files of pairs and histories.
         claims: files of claims.
         most: cases of a set; of a larger one some are drawn.
 
@@ -48,19 +75,39 @@ class WrittenCases:
     """
 
     def __init__(self, pairs: Sequence[Path], claims: Sequence[Path], *, most: int) -> None:
-        self._pairs = [PairSet(one.later, one.earlier) for path in pairs for one in _read(path, _Pairs)]
+        self._pairs = [one for path in pairs for told in _read(path, _Told) for one in _sets(told.root)]
         self._claims = [ClaimSet(one.text, one.claims) for path in claims for one in _read(path, _Claims)]
         self._most = most
 
     def pairs(self, chance: random.Random) -> PairSet:
         """Draw a set of pairs."""
         own = chance.choice(self._pairs)
-        return replace(own, earlier=tuple(chance.sample(own.earlier, min(self._most, len(own.earlier)))))
+        replaced = [one for one in own.earlier if one[1] == "replaces"]
+        some = chance.sample(replaced, min(len(replaced), 2))
+        others = [one for one in own.earlier if one[1] != "replaces"]
+        some += chance.sample(others, min(self._most - len(some), len(others)))
+        return replace(own, earlier=tuple(chance.sample(some, len(some))))
 
     def claims(self, chance: random.Random) -> ClaimSet:
         """Draw a set of claims."""
         own = chance.choice(self._claims)
         return replace(own, claims=tuple(chance.sample(own.claims, min(self._most, len(own.claims)))))
+
+
+def _sets(told: _Pairs | _History) -> Iterator[PairSet]:
+    if isinstance(told, _Pairs):
+        yield PairSet(told.later, told.earlier)
+        return
+    units = [Unit(place, place + 1, 0, len(text), text) for place, text in enumerate(told.texts)]
+    listed: dict[tuple[int, int], Verdict] = {pair: "adds" for pair in told.adds}
+    listed |= dict.fromkeys(told.replaces, "replaces")
+    for later, unit in enumerate(units[1:], start=1):
+        index = UnitIndex(units[:later])
+        near = [one.unit.position for one in index.best(unit.text, k=CANDIDATES, tied=CANDIDATES)]
+        named = [earlier for place, earlier in listed if place == later]
+        if named or later >= CANDIDATES:
+            earlier = dict.fromkeys((*named, *near))
+            yield PairSet(unit.text, tuple((units[i].text, listed.get((later, i), "not replaces")) for i in earlier))
 
 
 def _read(path: Path, kind: type[_Line]) -> list[_Line]:
