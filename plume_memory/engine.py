@@ -36,6 +36,7 @@ from plume_memory.retrieval.reader import Reader
 from plume_memory.segmentation.tokens import counter_of
 from plume_memory.segmentation.windows import Segmenter, WindowRule
 from plume_memory.superseding import Superseding, told_of
+from plume_memory.terms import method_terms, terms_of
 
 Progress = Callable[[str, int, int], None]
 """Called with (what is being done, steps done, steps in all)."""
@@ -266,6 +267,10 @@ class Engine:
             if evidence.factors is None or room >= self.policy.max_new_tokens:
                 return Query(first, second, words)
         return Query(first, Row(prompt, evidence.factors), words)
+
+    def index(self, units: Sequence[Unit]) -> UnitIndex:
+        """Units ready for retrieval: by METHOD's terms where words alone rank them, as `paper()` says."""
+        return UnitIndex(units, terms=method_terms if self.policy.retrieval == "lexical" else terms_of)
 
     # --- upkeep ---------------------------------------------------------------------------------
 

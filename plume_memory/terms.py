@@ -1,6 +1,9 @@
-"""What a text's words are to everything that compares texts by them: METHOD's `[a-z0-9]+` of the lowercased text."""
+"""What a text's words are to everything that compares texts by them."""
 
 import re
+import unicodedata
+
+import regex
 
 _FUNCTION_WORD_LIST = """
     a an and are as at be been by can could did do does for from had has have he her him his how i in is it its many
@@ -10,12 +13,62 @@ _FUNCTION_WORD_LIST = """
 FUNCTION_WORDS = frozenset(_FUNCTION_WORD_LIST.split())
 """Terms of a question that name nothing it could be about: a superseding unit may lack them."""
 
-_TERM = re.compile(r"[a-z0-9]+")
+_NAMED_LIKE = frozenset(["can", "will"])
+"""Those of them that are names too and so may be one where a sentence begins: "Will's badge is 118"."""
+
+_METHOD_TERM = re.compile(r"[a-z0-9]+")
+_TERM = regex.compile(
+    r"""(?<![^\s(\[])[+\-\u2212]\p{N}+                           # a number with its sign
+      | [\p{Han}\p{Hiragana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]\p{M}*    # scripts that do not space their words
+      | [\p{L}\p{N}][\p{L}\p{N}\p{M}]*(?:(?:\+\+|\#)(?![\p{L}\p{N}]))?   # C++, C#
+      | \p{Extended_Pictographic}""",
+    regex.VERBOSE,
+)
+_LOOKED_BACK = 8
+"""Characters before a word that tell whether a sentence begins with it."""
+_BEGINNING = regex.compile(r"(?:^|[.!?:;\n\"'\u201c\u2018\u00ab(\[*\-\u2013\u2014|>#])[ \t]*$")
+
+
+def method_terms(text: str) -> list[str]:
+    """METHOD's terms of a text, in order, repeated as they occur: `[a-z0-9]+` of the lowercased text."""
+    return _METHOD_TERM.findall(text.lower())
 
 
 def terms_of(text: str) -> list[str]:
-    """Return the terms of a text in order, repeated as they occur."""
-    return _TERM.findall(text.lower())
+    """Return the words of a text, whatever its script, in order, repeated as they occur.
+
+    Composed (NFC) and without case, with their accents and signs: "C#" and "C++", "+5" and "-5", "Jörg" and "Jürg" are
+    six. A Latin word with accents stands for itself without them too. Of a script without spaces each letter is one. A
+    function word that is written as a name is no function word and keeps its capitals: "IT", "vitamin A", "ask Will".
+    """
+    text = unicodedata.normalize("NFC", text)
+    shouted = text.isupper()
+    found: list[str] = []
+    for match in _TERM.finditer(text):
+        written = match.group()
+        term = written.casefold()
+        if term in FUNCTION_WORDS and written != term and not shouted and written != "I":
+            if len(written) > 1 and written.isupper():
+                term = written
+            elif term in _NAMED_LIKE:
+                found.append(written)
+            elif not _BEGINNING.search(text, max(0, match.start() - _LOOKED_BACK), match.start()):
+                term = written
+        found.append(term)
+        if not term.isascii() and (plain := _without_accents(term)) is not None:
+            found.append(plain)
+    return found
+
+
+_LETTERS = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "\u2212": "-"})
+"""Letters that do not decompose; and the sign of a negative number."""
+
+
+def _without_accents(term: str) -> str | None:
+    """A Latin word without its accents; None for other scripts, and where nothing else is left."""
+    plain = "".join(char for char in unicodedata.normalize("NFD", term) if not unicodedata.combining(char))
+    plain = plain.translate(_LETTERS)
+    return plain if plain != term and plain.isascii() else None
 
 
 _ASKING = frozenset(["who", "whom", "whose", "what", "which", "when", "where", "why", "how"])
@@ -33,7 +86,7 @@ def asks(text: str) -> bool:
 
     A question says nothing that could answer one. A request may: "Can you note that I live in Bern?" is none.
     """
-    terms = terms_of(text)
+    terms = method_terms(text)
     if text.rstrip().endswith(("?", "\uff1f", "\u061f")):
         return tuple(terms[:2]) not in _REQUESTS
     return len(terms) > 2 and terms[0] in _ASKING and terms[1] in _INVERTED and not text.rstrip().endswith((".", "!"))

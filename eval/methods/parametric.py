@@ -128,7 +128,7 @@ class Plume:
         units = self.engine.segmenter.units(transitions)
         retired = Replaced(self.engine, self.cache, told_of(transitions, units)).retired
         return PreparedPlume(
-            self, UnitIndex(units), retired, None if self.streams == "memory only" else self._global(history)
+            self, self.engine.index(units), retired, None if self.streams == "memory only" else self._global(history)
         )
 
     def _global(self, history: History) -> LoraFactors | None:

@@ -103,7 +103,7 @@ class Snapshots:
         else:
             units = cut(history.transitions)
             told = told_of(history.transitions, units)
-            indexed = _Indexed(history, UnitIndex(units), Replaced(self._engine, cache, told))
+            indexed = _Indexed(history, self._engine.index(units), Replaced(self._engine, cache, told))
         with self._lock:
             if last_erasure == self._last_erasure:
                 self._newest = indexed

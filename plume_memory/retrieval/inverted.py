@@ -1,7 +1,7 @@
 """The inverted file of some consecutive units: which of them hold a term, and how often. Knows no score."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
 from typing import NamedTuple
 
@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plume_memory.records import Unit
-from plume_memory.terms import terms_of
+
+Terms = Callable[[str], list[str]]
+"""What a text's words are, in order, repeated as they occur."""
 
 
 class Vocabulary:
@@ -48,7 +50,7 @@ class Block(NamedTuple):
     counts: NDArray[np.int32]
 
     @classmethod
-    def of(cls, units: Sequence[Unit], vocabulary: Vocabulary) -> "Block":
+    def of(cls, units: Sequence[Unit], vocabulary: Vocabulary, terms_of: Terms) -> "Block":
         """Read units, the first at offset 0; the vocabulary learns their terms."""
         terms: list[int] = []
         at: list[int] = []

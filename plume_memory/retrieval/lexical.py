@@ -7,8 +7,8 @@ The score is METHOD's (query-activated memory evidence), term by term:
 with Q the SET of query terms, c the count of t in unit i, w_t the inverse document frequency of t over the
 units, W = Σ_{t∈Q} w_t, k1 = 1.5. Candidates are the units with s_i ≥ s_max − δ; the temporally latest one
 is activated. With no term to go by (Q empty, or W = 0) every score is 0, and so the latest unit is
-activated. That holds for a question in a script outside [a-z0-9] too: terms are METHOD's `[a-z0-9]+` of the
-lowercased text.
+activated. Terms are words of any script (`terms_of`); for `paper()` METHOD's `[a-z0-9]+` of the lowercased text, and
+a question in another script has none.
 
 The paper leaves the IDF and the unit size open: docs/decisions says what was measured and chosen.
 """
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from plume_memory.errors import InvalidInput
 from plume_memory.records import ScoredUnit, Unit
-from plume_memory.retrieval.inverted import Block, Vocabulary, merged
+from plume_memory.retrieval.inverted import Block, Terms, Vocabulary, merged
 from plume_memory.terms import asks, terms_of
 
 K1 = 1.5
@@ -52,12 +52,14 @@ class UnitIndex:
     Args:
         units: The units in temporal order; positions must be 0, 1, 2, …
         weigh: The inverse document frequency.
+        terms: What the words of units and questions are.
     """
 
-    __slots__ = ("_blocks", "_starts", "_vocabulary", "_weigh")
+    __slots__ = ("_blocks", "_starts", "_terms", "_vocabulary", "_weigh")
 
-    def __init__(self, units: Sequence[Unit] = (), *, weigh: Idf = idf) -> None:
+    def __init__(self, units: Sequence[Unit] = (), *, weigh: Idf = idf, terms: Terms = terms_of) -> None:
         self._weigh = weigh
+        self._terms = terms
         self._vocabulary = Vocabulary()
         self._blocks: tuple[Block, ...] = ()
         self._starts: tuple[int, ...] = ()
@@ -87,11 +89,11 @@ class UnitIndex:
                 raise InvalidInput(f"The next unit must have position {expected}, got {unit.position}.")
         blocks = list(self._blocks)
         if new_units:
-            block = Block.of(new_units, self._vocabulary)
+            block = Block.of(new_units, self._vocabulary, self._terms)
             while blocks and len(blocks[-1].units) <= len(block.units):
                 block = merged(blocks.pop(), block)
             blocks.append(block)
-        index = UnitIndex(weigh=self._weigh)
+        index = UnitIndex(weigh=self._weigh, terms=self._terms)
         index._vocabulary = self._vocabulary
         index._blocks = tuple(blocks)
         lengths = [len(block.units) for block in blocks]
@@ -101,7 +103,7 @@ class UnitIndex:
     def score(self, query: str) -> NDArray[np.float64]:
         """Return s(q, i) of every unit, by position. Scores lie in [0, 1)."""
         # Sorted, so that sums round the same way in every process.
-        known = [self._vocabulary.ids.get(term, -1) for term in sorted(set(terms_of(query)))]
+        known = [self._vocabulary.ids.get(term, -1) for term in sorted(set(self._terms(query)))]
         postings = [[block.postings(term_id) for block in self._blocks] for term_id in known]
         units = len(self)
         weights = [self._weigh(units, sum(len(p.units) for p in parts)) for parts in postings]
