@@ -13,6 +13,7 @@ idempotency key, in what the erase vouches with: a call that is sent again must 
 
 import json
 from typing import Any, NamedTuple
+from unicodedata import normalize
 
 import sqlalchemy as sa
 from sqlalchemy import exc
@@ -273,7 +274,7 @@ def _check_not_repeated(found: FoundMemory, words: str, entry: Entry) -> None:
     """Refuse to write down again what is to be erased."""
     said: dict[str, Any] = {"reason": (entry.metadata or {}).get("reason"), "idempotency key": entry.idempotency_key}
     for what, value in said.items():
-        if value is not None and words.strip() and words.strip() in value:
+        if value is not None and words.strip() and normalize("NFC", words.strip()) in normalize("NFC", value):
             raise InvalidInput(
                 f"Memory {found.name!r}: the {what} repeats the words to be erased, and would keep them in the log: "
                 "say it in other words."

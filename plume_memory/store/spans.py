@@ -10,12 +10,18 @@ first of equals; a piece before one of `.,;:!?` goes; a cut with nothing else be
 Nothing else of the text changes.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import NamedTuple
+from unicodedata import is_normalized, normalize
+
+import regex
 
 from plume_memory.records import Span
 
 _CLOSING = ".,;:!?"
+_LETTER = regex.compile(r"[\u1100-\u1112][\u1161-\u1175][\u11a8-\u11c2]?|\P{M}\p{M}*|\p{M}")
+"""A letter with its accents, or the parts of a Korean syllable: what NFC composes."""
 
 
 class Cut(NamedTuple):
@@ -104,19 +110,40 @@ def said(text: str, slices: Sequence[Span]) -> str:
 def occurrences(words: str, text: str, slices: Sequence[Span] | None = None) -> list[Span]:
     """Return where words stand in a text, overlapping ones too, in the text's own characters.
 
+    An accent may be written with its letter or behind it (NFC or NFD): "Café" is found either way, "Cafe" is not.
+
     Args:
         words: not empty.
         text: the text as the log holds it.
         slices: search only what holds of it; words may then reach across a cut, and their span covers it.
     """
     parts = [Span(0, len(text))] if slices is None else slices
-    joined = said(text, parts)
+    joined, words = said(text, parts), normalize("NFC", words)
+    written: Mapping[int, int] | None = None  # where a place in the composed text is in the text as it is written
+    if not is_normalized("NFC", joined):
+        joined, written = _composed(joined)
     found: list[Span] = []
     at = joined.find(words)
     while at >= 0:
-        found.append(Span(_place(parts, at), _place(parts, at + len(words) - 1) + 1))
+        start, end = at, at + len(words)
+        if written is None or (start in written and end in written):  # no half letter
+            start, end = (start, end) if written is None else (written[start], written[end])
+            found.append(Span(_place(parts, start), _place(parts, end - 1) + 1))
         at = joined.find(words, at + 1)
     return found
+
+
+def spellings(words: str) -> tuple[str, ...]:
+    """Return the words as they are given, and with each accent in its letter and behind it."""
+    return tuple(dict.fromkeys((words, normalize("NFC", words), normalize("NFD", words))))
+
+
+def _composed(text: str) -> tuple[str, dict[int, int]]:
+    """Return a text in NFC, and for each place in it where a letter begins, or the text ends, the place in `text`."""
+    letters = _LETTER.findall(text)
+    composed = [normalize("NFC", letter) for letter in letters]
+    places = zip(accumulate(map(len, composed), initial=0), accumulate(map(len, letters), initial=0), strict=True)
+    return "".join(composed), dict(places)
 
 
 def _place(slices: Sequence[Span], at: int) -> int:

@@ -12,7 +12,7 @@ from plume_memory.store.chain import sha256_of
 from plume_memory.store.checks import check_text
 from plume_memory.store.memories import FoundMemory, check_number
 from plume_memory.store.reading import check_holds, check_is_update, erasures_of, held_updates
-from plume_memory.store.spans import occurrences, shifted
+from plume_memory.store.spans import occurrences, shifted, spellings
 from plume_memory.store.tables import IS_ERASURE, VersionRow
 
 _SHOWN = 5
@@ -86,7 +86,8 @@ def _erased_these(
     connection: sa.Connection, found: FoundMemory, words: str, number: int, forgets: int, span: Span
 ) -> bool:
     """Put the words back where they were: the text then has the hash that the log had for it before."""
-    if len(words) != span.end - span.start:
+    as_long = [spelt for spelt in spellings(words) if len(spelt) == span.end - span.start]
+    if not as_long:
         return False
     query = sa.select(VersionRow.text, VersionRow.text_sha256, VersionRow.erased_by)
     row = connection.execute(query.where(VersionRow.memory_id == found.id, VersionRow.number == forgets)).one()
@@ -96,7 +97,7 @@ def _erased_these(
     earlier = earlier.where(VersionRow.forgets == forgets, VersionRow.number < number)
     voucher = connection.execute(earlier.order_by(VersionRow.number.desc()).limit(1)).scalar()
     expected: str = row.text_sha256 if voucher is None else json.loads(voucher)["erased"]["left_sha256"]
-    return sha256_of(row.text[: span.start] + words + row.text[span.start :]) == expected
+    return any(sha256_of(row.text[: span.start] + spelt + row.text[span.start :]) == expected for spelt in as_long)
 
 
 def forget_target(connection: sa.Connection, found: FoundMemory, asked: Wanted) -> Target:
@@ -158,7 +159,7 @@ def erase_target(connection: sa.Connection, found: FoundMemory, asked: Wanted) -
 def is_in(connection: sa.Connection, words: str, column: sa.ColumnExpressionArgument[Any]) -> sa.ColumnElement[bool]:
     """Return the condition that a column holds these words exactly: not LIKE, whose `_` and case are not exact."""
     position = sa.func.instr if connection.dialect.name == "sqlite" else sa.func.strpos
-    return position(column, words) > 0
+    return sa.or_(*(position(column, spelt) > 0 for spelt in spellings(words)))
 
 
 def _inside(found: FoundMemory, number: int, text: str, span: Span | None) -> Span:

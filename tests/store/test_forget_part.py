@@ -1,6 +1,7 @@
 """Forgetting a part: it is left out from there on, and a call names one place of what holds."""
 
 from datetime import UTC, datetime
+from unicodedata import normalize
 
 import pytest
 
@@ -134,3 +135,20 @@ def test_a_repeated_key_forgets_the_same_words_and_no_others_of_that_length(fill
     with pytest.raises(IdempotencyConflict, match="can no longer be compared"):
         filled.forget("alice", text="She cat", idempotency_key="reached")
     assert filled.head_number("alice") == 8
+
+
+@pytest.mark.parametrize("told", ["NFC", "NFD"])
+@pytest.mark.parametrize("asked", ["NFC", "NFD"])
+def test_a_word_with_an_accent_is_forgotten_and_erased_however_it_is_spelt(
+    filled: Log, erasures: Erasures, told: str, asked: str
+) -> None:
+    for end in ("", "!"):
+        filled.append("alice", normalize(told, f"We meet at the Café Zoë{end}."))
+    words = [normalize(asked, f" at the Café Zoë{end}.") for end in ("", "!")]
+    filled.forget("alice", text=words[0])
+    assert said(filled)[-2] == "We meet"
+    with pytest.raises(InvalidInput, match="repeats the words"):
+        erasures.erase("alice", text=words[1], reason=f"no more{normalize(told, words[1])}")
+    certificate = erasures.erase("alice", text=words[1])
+    assert said(filled)[-1] == "We meet"
+    assert erasures.erase("alice", text=words[1]).version == certificate.version, "asked again it is known again"

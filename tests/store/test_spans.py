@@ -1,5 +1,7 @@
 """Parts of a text: what is left of it, and where a part lies once others were erased."""
 
+from unicodedata import normalize
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -84,3 +86,29 @@ def test_words_are_found_across_a_cut_and_in_overlapping_places() -> None:
     assert occurrences("aa bb", "aa XX bb", slices) == [Span(0, 8)]
     assert occurrences("XX", "aa XX bb", slices) == []
     assert occurrences("aa", "aaa") == [Span(0, 2), Span(1, 3)]
+
+
+@pytest.mark.parametrize("word", ["Café", "Ångström", "한강", "Zoë"])
+@pytest.mark.parametrize("told", ["NFC", "NFD"])
+@pytest.mark.parametrize("asked", ["NFC", "NFD"])
+def test_an_accent_is_found_written_with_its_letter_or_behind_it(word: str, told: str, asked: str) -> None:
+    text, words = (normalize(form, one) for form, one in ((told, f"x {word}\r\né {word}!"), (asked, word)))
+    found = occurrences(words, text)
+    assert [normalize("NFC", text[span.start : span.end]) for span in found] == [word, word]
+
+
+@pytest.mark.parametrize("told", ["NFC", "NFD"])
+def test_half_a_letter_is_not_found(told: str) -> None:
+    text = normalize(told, "Café und Cafe")
+    assert [text[span.start - 1 : span.end] for span in occurrences("Cafe", text)] == [" Cafe"]
+    assert occurrences("한", normalize(told, "학")) == []
+
+
+@given(text=st.text("ae\u0301\u0308é한ᄒ\u1161 \r\n", max_size=12), data=st.data())
+def test_whole_letters_of_a_text_are_found_where_they_stand(text: str, data: st.DataObject) -> None:
+    written = normalize("NFC", text)
+    start = data.draw(st.integers(0, len(written)))
+    words = written[start : data.draw(st.integers(start, len(written)))]
+    spans = occurrences(words, written) if words else []
+    assert all(normalize("NFC", written[span.start : span.end]) == normalize("NFC", words) for span in spans)
+    assert not words or normalize("NFC", words) != words or spans
