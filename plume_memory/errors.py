@@ -2,6 +2,7 @@
 
     PlumeError
     ├── InvalidInput            a value that no retry will make valid
+    │   └── TextTooLong
     ├── MissingExtra            an optional package is not installed
     ├── ModelError
     │   ├── ModelNotFound
@@ -47,6 +48,10 @@ class PlumeError(Exception):
 
 class InvalidInput(PlumeError, ValueError):
     """The input is not valid."""
+
+
+class TextTooLong(InvalidInput):
+    """The text of an update is longer than the memory takes."""
 
 
 def cannot_be_copied(what: object, instead: str) -> InvalidInput:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from plume_memory.errors import InvalidInput, MemoryClosed, cannot_be_copied
 from plume_memory.forks import Lock
 from plume_memory.hypernet.shipped import chosen_network
-from plume_memory.memory import DEFAULT_MODEL, DEFAULT_URL, ParametricMemory
+from plume_memory.memory import DEFAULT_MODEL, DEFAULT_URL, MAX_UPDATE_CHARS, ParametricMemory
 from plume_memory.policy import AnswerPolicy
 from plume_memory.store.artifacts import ArtifactStore
 from plume_memory.store.database import Database
@@ -43,6 +43,7 @@ class MemoryPool:
         policy: AnswerPolicy | None = None,
         artifacts: str | None = None,
         keep: int = KEPT_OPEN,
+        max_update_chars: int = MAX_UPDATE_CHARS,
         progress: "Progress | None" = None,
     ) -> None:
         """Take the parts; the database is opened by the first memory, the model by the first answer.
@@ -55,6 +56,7 @@ class MemoryPool:
             policy: what is set in it overrides the hypernetwork's own; not together with `engine`.
             artifacts: folder or fsspec URL for derived bytes; beside the database when not given.
             keep: memories kept open.
+            max_update_chars: see `ParametricMemory.open`.
             progress: called during long work.
 
         Raises:
@@ -68,6 +70,7 @@ class MemoryPool:
         if keep < 1:
             raise InvalidInput(f"A pool keeps at least one memory open; got keep={keep}.")
         self._keep = keep
+        self._max_update_chars = max_update_chars
         self._model, self._hypernetwork, self._policy, self._progress = model, hypernetwork, policy, progress
         self._artifacts = ArtifactStore(artifacts or default_artifacts(url))
         self._engine = engine
@@ -98,7 +101,13 @@ class MemoryPool:
         database = self._opened()
         Log(database).ensure(owner)
         engine = self._engine or (lambda: self.engine)
-        made = ParametricMemory(owner, database=database, artifacts=self._artifacts, engine=engine)
+        made = ParametricMemory(
+            owner,
+            database=database,
+            artifacts=self._artifacts,
+            engine=engine,
+            max_update_chars=self._max_update_chars,
+        )
         with self._lock:
             opened = self._open.setdefault(owner, made)
             while len(self._open) > self._keep:

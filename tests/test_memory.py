@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from plume_memory import AnswerPolicy, Engine, ParametricMemory
-from plume_memory.errors import InvalidInput, MemoryClosed, MemoryNotFound, PlumeError
+from plume_memory.errors import InvalidInput, MemoryClosed, MemoryNotFound, PlumeError, TextTooLong
 from plume_memory.lora.files import load_factors
 from plume_memory.pool import MemoryPool
 from plume_memory.records import NOTICE, Answer
@@ -122,6 +122,19 @@ def test_any_other_text_is_kept_and_can_be_asked_about(memory: ParametricMemory,
     assert answer.evidence is not None
     assert answer.evidence.unit.text == text
     assert memory.history()[0].text == text
+
+
+def test_a_longer_text_than_the_memory_takes_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'log.db'}"
+    with (
+        ParametricMemory.open("alice", url=url, engine=ENGINE, max_update_chars=20) as memory,
+        MemoryPool(url, engine=ENGINE, max_update_chars=20) as pool,
+    ):
+        for takes in (memory, pool.memory("bob"), memory.fork("copy")):
+            with pytest.raises(TextTooLong, match="21 characters, and an update of this memory at most 20"):
+                takes.update("x" * 21)
+            assert takes.version == 0
+            assert takes.update("x" * 20).number == 1
 
 
 @pytest.mark.parametrize("chunking", ["near_equal", "append_only"])

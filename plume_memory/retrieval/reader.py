@@ -12,6 +12,7 @@ key/value heads, d width of a head.
 
 import hashlib
 import json
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
@@ -25,11 +26,14 @@ from plume_memory.lru import LRUCache, Owned
 from plume_memory.model.adapters import AdapterRows, attached, shared_rows
 from plume_memory.model.base import BaseModel, forward
 
+logger = logging.getLogger(__name__)
+
 BATCH_TOKENS = 4096
 """Most tokens of one forward pass, padding included; a single text may have more."""
 
-QUESTION_TOKENS = 256
-"""Longest question that is scored; of a longer one (a pasted document) the end is, where the asking stands."""
+QUESTION_TOKENS = 4096
+"""Tokens of a question that are scored behind all texts together: of a longer one (a pasted document) only the end is
+read, where the asking stands. It bounds what a question costs: 63 tokens behind 64 texts and none, 124 behind 32."""
 
 _WIDTHS = 16
 """A text is read at the next multiple of so many tokens: kernels round differently at every width, and what is kept of
@@ -117,11 +121,14 @@ class Reader:
 
         The model reads "{text}\n\nQuestion:" behind `text_head`, and then " {question}", both without white space
         at their ends and encoded apart, so that the question has the same ids behind every text. A text that does
-        not fit the context window beside the question keeps its end; of a question longer than `QUESTION_TOKENS`,
-        or than half the window, the end is scored. Arguments and errors: `read`.
+        not fit the context window beside the question keeps its end; of a question longer than `QUESTION_TOKENS` by
+        the texts, or than half the window, the end is scored, with a warning. Arguments and errors: `read`.
         """
         base = self._base
-        asked = question_ids(base, question)[-min(QUESTION_TOKENS, base.context_window // 2) :]
+        whole = question_ids(base, question)
+        asked = whole[-min(QUESTION_TOKENS // max(1, len(texts)), base.context_window // 2) :]
+        if len(asked) < len(whole):
+            logger.warning("Of a question of %d tokens the last %d are read.", len(whole), len(asked))
         head = text_head(base, reranked=self._adapter is not None)
         room = base.context_window - len(head) - len(asked)
         rows = [head + text_ids(base, text)[-room:] for text in texts]

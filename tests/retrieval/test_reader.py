@@ -197,11 +197,23 @@ def test_a_text_beyond_the_window_keeps_its_end_and_so_does_a_question(tiny_llam
     assert seen.texts == [(1, 48), (1, 32)], "the next multiple of 16, within the window"
     assert seen.questions == [(1, len(asked) - 1), (1, 31)]
 
-    question = "Tell me about the pasted report. " * 20 + QUESTION
-    end = tiny_llama.chat.encode(" " + question)[-QUESTION_TOKENS:]
-    assert log_ps(Reader(tiny_llama), TEXTS[:1], question) == pytest.approx(
-        [mean(slow(tiny_llama, text_ids(tiny_llama, TEXTS[0]), end))], abs=1e-5
-    )
+
+@pytest.mark.parametrize("texts", [1, 8, 64])
+def test_what_is_read_of_a_pasted_document_is_bounded_and_said(
+    tiny_llama: BaseModel, texts: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    base = tiny_base("llama", context_window=32_000)
+    question = "Tell me about the pasted report. " * 500 + QUESTION
+    whole = base.chat.encode(" " + question)
+    end = whole[-QUESTION_TOKENS // (texts + 1) :]
+    told = [f"{n}" for n in range(texts)]
+
+    with watched(base) as seen:
+        found = log_ps(Reader(base), told, question)
+
+    assert sum(rows * tokens for rows, tokens in seen.questions) <= QUESTION_TOKENS
+    assert found[0] == pytest.approx(mean(slow(base, text_ids(base, told[0]), end)), abs=1e-3)
+    assert f"Of a question of {len(whole)} tokens the last {len(end)} are read." in caplog.text
 
 
 def test_a_tokenizer_that_begins_every_text_with_a_token_does_so_here(tiny_llama: BaseModel) -> None:
