@@ -250,7 +250,7 @@ class Engine:
         global_adapter: LoraFactors | None,
         evidence: Evidence | None,
         *,
-        words: frozenset[str] | None = None,
+        sources: tuple[str, ...] | None = None,
     ) -> Query:
         """Two rows for one question: the prompt holds the conversation only, memory is in the rows.
 
@@ -265,8 +265,8 @@ class Engine:
             second = Row(tuple(framed.continuation_ids()), evidence.factors, evidence.states)
             room = self.base.context_window - second.tokens
             if evidence.factors is None or room >= self.policy.max_new_tokens:
-                return Query(first, second, words)
-        return Query(first, Row(prompt, evidence.factors), words)
+                return Query(first, second, sources)
+        return Query(first, Row(prompt, evidence.factors), sources)
 
     def index(self, units: Sequence[Unit]) -> UnitIndex:
         """Units ready for retrieval: by METHOD's terms where words alone rank them, as `paper()` says."""

@@ -24,7 +24,7 @@ class Kept:
     """A cache that shows what it holds."""
 
     def __init__(self, place: str = "here") -> None:
-        self.place, self.held = place, dict[str, bytes]()
+        self.place, self.owner, self.held = place, "alice", dict[str, bytes]()
 
     def get(self, key: str) -> bytes | None:
         return self.held.get(key)

@@ -27,7 +27,6 @@ from plume_memory.policy import AnswerPolicy
 from plume_memory.records import Answer, ScoredUnit, Signals, Usage, best_gain, join_units
 from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.retrieval.retrieve import retrieve
-from plume_memory.terms import terms_of
 
 ABSTENTION = "I have nothing about that in memory."
 """What is said where `unknown="abstain"` and the memory does not know."""
@@ -86,15 +85,15 @@ def prepare(
         return PreparedQuestion(question, (), engine.query(framed, None, None))
     units = [one.unit for one in evidence]
     policy = engine.policy
-    # beyond the paper, as the retry is: an answer that runs on is ended where units are read
+    # beyond the paper, as the retry is: values are copied exactly, and an answer that runs on is ended
     watched = policy.retrieval == "reader" and not tools
-    said = (term for text in (question, *(unit.text for unit in units)) for term in terms_of(text))
-    words = frozenset(said) if watched else None
-    query = engine.query(framed, global_adapter, engine.evidence(units, framed, cache), words=words)
+    sources = (question, *(unit.text for unit in units)) if watched else None
+    query = engine.query(framed, global_adapter, engine.evidence(units, framed, cache), sources=sources)
     if policy.retry_scale is None or not _gains_enough(policy, evidence):
         return PreparedQuestion(question, tuple(evidence), query)
     louder = engine.evidence(units, framed, cache, scale=policy.retry_scale)
-    return PreparedQuestion(question, tuple(evidence), query, engine.query(framed, global_adapter, louder, words=words))
+    retry = engine.query(framed, global_adapter, louder, sources=sources)
+    return PreparedQuestion(question, tuple(evidence), query, retry)
 
 
 def decode_all(

@@ -7,14 +7,16 @@ meanwhile neither waits for a decode nor changes it. It knows nothing of memorie
 """
 
 from collections import OrderedDict
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import torch
 
 from plume_memory.errors import InvalidInput, PromptTooLong
 from plume_memory.model.base import BaseModel
+from plume_memory.model.copying import Copying
 from plume_memory.model.fusion import Fused, fuse, pooled_log_probs
 from plume_memory.model.grammar import Grammar
 from plume_memory.model.masks import TokenMasks, Vocabulary
@@ -23,6 +25,7 @@ from plume_memory.model.run_on import RunOn
 from plume_memory.model.streams import FixedRows, GrowingRows, Prefilled, Row, Rows, prefill
 from plume_memory.model.text import TextAssembler
 from plume_memory.records import Candidate, TokenTrace, Usage
+from plume_memory.terms import terms_of
 
 FinishReason = Literal["stop", "length"]
 """`stop`: the model or a stop ended the answer, or it ran on (run_on.py). `length`: its budget did, or it went round in
@@ -36,9 +39,10 @@ class Query:
     global_row: Row
     evidence_row: Row | None = None
     """Without it the answer is the global stream's alone (λ = 0)."""
-    words: frozenset[str] | None = None
-    """Terms of the evidence and the question: the answer ends where it runs on without them (run_on.py). None: it
-    never does, nor where a grammar says what may follow or `min_new_tokens` that it goes on."""
+    sources: tuple[str, ...] | None = None
+    """The question and the evidence: a value of theirs, once begun, is copied as it stands (copying.py), and the answer
+    ends where it runs on without their words (run_on.py). None: neither. Nor where a grammar says what may follow;
+    and no answer is ended before `min_new_tokens`."""
 
     @property
     def tokens(self) -> int:
@@ -112,12 +116,16 @@ class _Saying:
 
     text: TextAssembler
     run_on: RunOn | None
+    copying: Copying | None
 
     @classmethod
     def of(cls, query: Query, tokenizer: Any, settings: DecodeSettings) -> "_Saying":
-        watched = settings.grammar is None and settings.stop_loops and settings.min_new_tokens == 0
-        run_on = RunOn(query.words) if watched and query.words is not None else None
-        return cls(TextAssembler(tokenizer, settings.stop), run_on)
+        text = TextAssembler(tokenizer, settings.stop)
+        if query.sources is None or settings.grammar is not None:
+            return cls(text, None, None)
+        words = frozenset(term for source in query.sources for term in terms_of(source))
+        ends = settings.stop_loops and settings.min_new_tokens == 0
+        return cls(text, RunOn(words) if ends else None, Copying(query.sources))
 
     def add(self, token: int, *, complete: bool, last: bool) -> tuple[str, FinishReason | None]:
         """Take a token; return what may be given now, and why the answer ends with it, if it does."""
@@ -159,8 +167,19 @@ class _Shape(NamedTuple):
     places: frozenset[tuple[int, str]]
 
 
+_Copied = Callable[[int, int, Callable[[], list[int]]], int]
+"""(place among the running queries, likeliest token, gives the likeliest few) -> the token that is taken."""
+
+
+def _as_scored(at: int, token: int, ranked: Callable[[], list[int]]) -> int:
+    return token
+
+
 BATCH = 16
 """Queries decoded at once where nothing else is said."""
+
+LIKELIEST = 1024
+"""Tokens among which one is looked for that goes on with a value the answer has begun."""
 
 IDLE_SHAPES = 4
 """Buffers (and their captured graphs) kept for the next decode of their shape."""
@@ -243,7 +262,7 @@ class FusedDecoder:
                     return
                 with self._base.lock, torch.inference_mode():
                     batch.drop({row for i in finished for row in pairs[i]})
-                    fused = self._step(batch, pairs, tokens, list(running), settings, masks)
+                    fused = self._step(batch, pairs, tokens, running, settings, masks)
         finally:
             if shape is not None and isinstance(batch, FixedRows):
                 self._idle[shape] = batch
@@ -288,7 +307,7 @@ class FusedDecoder:
         batch: Rows,
         pairs: list[tuple[int, int]],
         tokens: dict[int, int],
-        running: list[int],
+        running: dict[int, _Saying],
         settings: DecodeSettings,
         masks: TokenMasks,
     ) -> _Host:
@@ -297,7 +316,22 @@ class FusedDecoder:
         logits = batch.step([tokens.get(owner[row], 0) for row in batch.present])
         at = {row: position for position, row in enumerate(batch.present)}
         fused = _fuse_pairs(logits, [(at[pairs[i][0]], at[pairs[i][1]]) for i in running], settings)
-        return _to_host(fused, settings, masks, running)
+        return _to_host(fused, settings, masks, list(running), self._copied(running))
+
+    def _copied(self, running: Mapping[int, _Saying]) -> "_Copied":
+        """How each running query's token is chosen where it copies a value."""
+
+        def text_of(token: int) -> str:
+            return "" if token in self._base.stop_ids else str(self._base.tokenizer.decode([token]))
+
+        def copied(at: int, token: int, ranked: Callable[[], list[int]]) -> int:
+            saying = sayings[at]
+            if saying.copying is None:
+                return token
+            return saying.copying.choose(saying.text.decoded, token, ranked, text_of)
+
+        sayings = list(running.values())
+        return copied
 
     def _emit(
         self,
@@ -366,21 +400,34 @@ def _adapter_shape(filled: Prefilled) -> tuple[int, frozenset[tuple[int, str]]]:
     return (filled.adapters.rank, frozenset(filled.adapters.modules)) if filled.adapters else (0, frozenset())
 
 
-def _to_host(fused: Fused, settings: DecodeSettings, masks: TokenMasks, running: Sequence[int]) -> _Host:
+def _to_host(
+    fused: Fused, settings: DecodeSettings, masks: TokenMasks, running: Sequence[int], copied: _Copied = _as_scored
+) -> _Host:
     """Choose a token per running query, under the masks, and bring the trace to the CPU.
 
     Under the lock: no later read waits on the device.
     """
     pooled = pooled_log_probs(fused)
-    tokens = masks.apply(fused.scores, running).argmax(-1)
+    scores = masks.apply(fused.scores, running)
+    tokens = [
+        copied(at, token, partial(_likeliest, scores[at]))
+        for at, token in enumerate(scores.argmax(-1).tolist())
+    ]
+    chosen = torch.tensor(tokens, device=pooled.device)[:, None]
     return _Host(
-        tokens=tokens.tolist(),
-        log_probs=pooled.gather(-1, tokens[:, None].to(pooled.device))[:, 0].tolist(),
+        tokens=tokens,
+        log_probs=pooled.gather(-1, chosen)[:, 0].tolist(),
         js=fused.js.tolist(),
         weight=fused.weight.tolist(),
         global_top=_top(fused.global_log_probs, settings.top_candidates),
         evidence_top=_top(fused.evidence_log_probs, settings.top_candidates),
     )
+
+
+def _likeliest(scores: torch.Tensor) -> list[int]:
+    """The best tokens that are allowed, best first; scores [V]."""
+    best = scores.topk(min(LIKELIEST, len(scores)))
+    return [int(i) for i in best.indices[best.values > float("-inf")]]
 
 
 def _top(log_probs: torch.Tensor, count: int) -> list[list[tuple[int, float]]]:

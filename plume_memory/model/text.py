@@ -18,6 +18,11 @@ class TextAssembler:
         self._text = ""
         self._released = 0
 
+    @property
+    def decoded(self) -> str:
+        """The whole answer so far, released or not."""
+        return self._text
+
     def add(self, token: int) -> str:
         """Take one token; return the text that became certain."""
         self._ids.append(token)

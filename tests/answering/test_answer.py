@@ -147,8 +147,8 @@ def test_a_batch_gives_each_question_the_answer_that_its_stream_gives(family: st
         first, second = (each.text for each in both(decoder, one))
         for evidence, answer in cases(decoder, one):
             own = replace(one, evidence=scored(evidence))
-            words = frozenset(terms_of(evidence))
-            watched = replace(own, query=replace(one.query, words=words), retry=replace(one.retry, words=words))
+            sources = (evidence,)
+            watched = replace(own, query=replace(one.query, sources=sources), retry=replace(one.retry, sources=sources))
             questions += [own, watched, replace(own, retry=None)]
             wanted += [answer, answer, first]
         batch = decode_all(decoder, questions, SETTINGS, batch=5)
@@ -228,7 +228,7 @@ def reading(**numbers: object) -> Engine:
 def test_without_evidence_there_is_one_row_and_no_adapter(tiny_llama: BaseModel) -> None:
     engine = reading(retry_scale=3.0)
     found = rows(engine, ())
-    assert (found.query.evidence_row, found.query.words, found.retry) == (None, None, None)
+    assert (found.query.evidence_row, found.query.sources, found.retry) == (None, None, None)
     assert (found.query.global_row.factors, found.query.global_row.states) == (None, None)
     bare = FusedDecoder(tiny_llama).decode([Query(Row(tuple(tiny_llama.chat.prompt_ids(QUESTION))))], SETTINGS)
     assert decode_all(engine.decoder, [found], SETTINGS)[0].text == bare[0].text
@@ -280,7 +280,7 @@ def test_a_retry_has_the_same_rows_with_the_evidence_at_its_scale(texts: tuple[s
     assert (again.prompt_ids, again.states) == (once.prompt_ids, once.states)
     assert found.retry.global_row.prompt_ids == found.query.global_row.prompt_ids
     assert found.retry.global_row.factors is found.query.global_row.factors
-    assert found.retry.words == found.query.words
+    assert found.retry.sources == found.query.sources
 
 
 def test_what_is_prepared_for_a_retry_is_what_is_said_then() -> None:
@@ -295,11 +295,11 @@ def test_what_is_prepared_for_a_retry_is_what_is_said_then() -> None:
 
 def test_an_answer_is_watched_for_running_on_where_units_are_read_and_it_is_no_call() -> None:
     evidence = scored("Alice lives in Bern.", "Bob's boat")
-    words = frozenset(["where", "does", "alice", "live", "lives", "in", "bern", "bob", "s", "boat"])
-    assert rows(reading(evidence_units=2), evidence).query.words == words
-    assert rows(reading(evidence_units=2), evidence, tools=True).query.words is None
+    sources = ("Where does Alice live?", "Alice lives in Bern.", "Bob's boat")
+    assert rows(reading(evidence_units=2), evidence).query.sources == sources
+    assert rows(reading(evidence_units=2), evidence, tools=True).query.sources is None
     by_words = tiny_engine(policy=AnswerPolicy(evidence_units=2, retry_scale=3.0))
-    assert rows(by_words, evidence).query.words is None
+    assert rows(by_words, evidence).query.sources is None
 
 
 # --- the whole way --------------------------------------------------------------------------------

@@ -77,6 +77,7 @@ class Keeper:
     """A cache in memory, for the answers of an undisturbed engine."""
 
     place = "undisturbed"
+    owner = "nobody"
 
     def __init__(self) -> None:
         self.kept: dict[str, bytes] = {}

@@ -87,6 +87,7 @@ class Kept(dict[str, bytes]):
     """A cache."""
 
     place = "here"
+    owner = "alice"
 
     def put(self, key: str, kind: str, content: bytes) -> None:
         assert kind == "verdicts"
