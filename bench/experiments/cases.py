@@ -16,6 +16,7 @@ import unicodedata
 from pathlib import Path
 from typing import Any
 
+from langchain_core.exceptions import OutputParserException
 from langchain_core.messages import HumanMessage
 
 from plume_memory.engine import Engine
@@ -42,7 +43,7 @@ def is_right(case: dict[str, Any], said: str, known: bool) -> bool:
 def holds(text: str, value: str) -> bool:
     """Whether a text holds a value as whole words, signs and accents included."""
     found = re.escape(_plain(value))
-    return re.search(rf"(?<![^\W_]){found}(?![^\W_]|[.,]\d)", _plain(text)) is not None
+    return re.search(rf"(?<![^\W_]){found}(?![^\W_]|[.,]\d|[+#])", _plain(text)) is not None
 
 
 def _plain(text: str) -> str:
@@ -74,7 +75,10 @@ def ask(case: dict[str, Any], engine: Engine) -> list[dict[str, Any]]:
             schema = {"title": "Found", "type": "object", "required": [case["field"]], "additionalProperties": False}
             schema["properties"] = {case["field"]: {"type": ["string", "null"]}}
             model = memory.as_chat_model(max_tokens=64).with_structured_output(schema)
-            found = model.invoke([HumanMessage(case["question"])])
+            try:
+                found = model.invoke([HumanMessage(case["question"])])
+            except OutputParserException as err:  # its form was never closed: wrong like any other
+                found = {case["field"]: str(err)}
             said = str(found.get(case["field"]) if isinstance(found, dict) else found)
             rows.append({"kind": "structured", "right": is_right(case, said, True), "said": said})
     return [{**one, "updates": case["updates"], "question": case["question"], "wanted": case["answer"]} for one in rows]

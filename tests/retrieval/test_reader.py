@@ -205,7 +205,7 @@ def test_what_is_read_of_a_pasted_document_is_bounded_and_said(
     base = tiny_base("llama", context_window=32_000)
     question = "Tell me about the pasted report. " * 500 + QUESTION
     whole = base.chat.encode(" " + question)
-    end = whole[-QUESTION_TOKENS // (texts + 1) :]
+    end = whole[-(QUESTION_TOKENS // (texts + 1)) :]  # nothing is read beside the texts
     told = [f"{n}" for n in range(texts)]
 
     with watched(base) as seen:
@@ -311,12 +311,14 @@ def test_an_owned_reader_keeps_what_it_reads_of_its_owner(tiny_llama: BaseModel)
     assert read_again(reader, tiny_llama, Owner("there")) == 4
 
 
-@pytest.mark.parametrize("let_go", [Reader.discard, Reader.release])
+@pytest.mark.parametrize(
+    "let_go", [lambda reader: reader.discard(Owner("here")), lambda reader: reader.release("here")]
+)
 def test_what_is_discarded_or_released_is_read_again_in_its_place_alone(tiny_llama: BaseModel, let_go) -> None:  # type: ignore[no-untyped-def]
     reader = Reader(tiny_llama)
     for place in ("here", "there"):
         read_again(reader, tiny_llama, Owner(place))
-    let_go(reader, "here")
+    let_go(reader)
     assert read_again(reader, tiny_llama, Owner("there")) == 0
     assert [read_again(reader, tiny_llama, Owner()) for _ in range(2)] == [4, 0]
 

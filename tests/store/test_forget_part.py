@@ -149,6 +149,7 @@ def test_a_word_with_an_accent_is_forgotten_and_erased_however_it_is_spelt(
     assert said(filled)[-2] == "We meet"
     with pytest.raises(InvalidInput, match="repeats the words"):
         erasures.erase("alice", text=words[1], reason=f"no more{normalize(told, words[1])}")
-    certificate = erasures.erase("alice", text=words[1])
+    certificate = erasures.erase("alice", text=words[1], idempotency_key="e")
     assert said(filled)[-1] == "We meet"
-    assert erasures.erase("alice", text=words[1]).version == certificate.version, "asked again it is known again"
+    again = erasures.erase("alice", text=words[1], idempotency_key="e")
+    assert again.version == certificate.version, "the same words, though they are gone"
