@@ -1,6 +1,6 @@
 """What a rule or number of the answer policy is worth, on questions that chose none: the rule of worth's own command.
 
-    python bench/experiments/policies.py decode OUT.jsonl ['{"evidence_units": 3}'] [--records FILE.jsonl]
+    python bench/experiments/policies.py decode OUT.jsonl ['{"evidence_units": 3}'] [--records FILE.jsonl] [--hypernetwork DIR]
     python bench/experiments/policies.py compare A.jsonl B.jsonl
 
 The last 24 records of `mini-squad`, the last 6 of `mini-ropes`, all of `mini-multihop` (half of which chose earlier
@@ -46,9 +46,9 @@ def transitions(records: Path | None) -> Iterator[tuple[str, MuseTransition]]:
         yield from ((name, one) for one in chosen)
 
 
-def decode(out: Path, overrides: dict[str, Any], records: Path | None) -> None:
+def decode(out: Path, overrides: dict[str, Any], records: Path | None, hypernetwork: str) -> None:
     """Answer every question that has no line yet."""
-    engine = Engine.load("smollm2-135m", hypernetwork="shipped", policy=AnswerPolicy(**overrides))
+    engine = Engine.load("smollm2-135m", hypernetwork=hypernetwork, policy=AnswerPolicy(**overrides))
     cache = CountingCache()
     answerer = Answerer(engine.decoder, settings_of(engine.policy, {"max_new_tokens": 64}), 1)
     done = {line["record"] for line in read(out)} if out.exists() else set()
@@ -122,12 +122,13 @@ def main() -> None:
     first.add_argument("out", type=Path)
     first.add_argument("overrides", type=json.loads, nargs="?", default={})
     first.add_argument("--records", type=Path)
+    first.add_argument("--hypernetwork", default="shipped")
     second = commands.add_parser("compare")
     second.add_argument("first", type=Path)
     second.add_argument("second", type=Path)
     given = parser.parse_args()
     if given.command == "decode":
-        decode(given.out, given.overrides, given.records)
+        decode(given.out, given.overrides, given.records, given.hypernetwork)
     else:
         compare(given.first, given.second)
 
