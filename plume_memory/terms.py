@@ -78,15 +78,26 @@ _INVERTED = frozenset(
         *("can", "could", "may", "might", "must", "shall", "should", "will", "would"),
     )
 )
+_CONTRACTED = frozenset(["s", "re", "d", "ll", "ve"])
+_PERSONS = frozenset("i you he she it we they my your his her our their this that these those there the".split())
 _REQUESTS = frozenset((verb, "you") for verb in ("can", "could", "will", "would"))
 
 
 def asks(text: str) -> bool:
-    """Whether a sentence is a question, with its mark or without: "Where do I live?", "what is my name".
+    """Whether a sentence is a question, with its mark or without: "Where do I live?", "do you remember Heidi".
 
     A question says nothing that could answer one. A request may: "Can you note that I live in Bern?" is none.
     """
-    terms = method_terms(text)
-    if text.rstrip().endswith(("?", "\uff1f", "\u061f")):
+    terms, end = method_terms(text), text.rstrip()[-1:]
+    if end in ("?", "\uff1f", "\u061f"):
         return tuple(terms[:2]) not in _REQUESTS
-    return len(terms) > 2 and terms[0] in _ASKING and terms[1] in _INVERTED and not text.rstrip().endswith((".", "!"))
+    if len(terms) < 3 or end in (".", "!", "\u3002"):
+        return False
+    first, second, third = terms[:3]
+    if first in _INVERTED:  # do you remember Heidi
+        return second in _PERSONS and (first, second) not in _REQUESTS
+    if first not in _ASKING:
+        return False
+    if second in _INVERTED or second in _CONTRACTED:  # where do I live, who's my dentist
+        return True
+    return first in ("how", "what", "which", "whose") and second not in _PERSONS and third in _INVERTED  # what time is it

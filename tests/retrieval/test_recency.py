@@ -13,7 +13,6 @@ from plume_memory.model.base import BaseModel
 from plume_memory.records import Unit
 from plume_memory.retrieval.reader import Reader
 from plume_memory.retrieval.recency import REACH_NATS, Verdict, verdicts
-from plume_memory.terms import asks
 
 ASKED = "Where does Alice live?"
 BERN, ZURICH = "Alice lives in a flat in Bern.", "Alice now lives in a flat in Zurich."
@@ -142,25 +141,6 @@ def test_what_supersedes_is_later_and_itself_not_superseded(texts: list[list[str
         assert found[one.newest] == one
         assert one.newest == i or units[one.newest].version > units[i].version
     assert not units or any(one.about for one in found), "something is always left"
-
-
-@pytest.mark.parametrize(
-    ("text", "asking"),
-    [
-        ("Where do I live? ", True),
-        ("what is my name", True),
-        ("Am I vegetarian?", True),
-        ("\u79c1\u306f\u3069\u3053\uff1f", True),
-        ("Can you note that I live in Bern?", False),
-        ("What I hate most is cilantro.", False),
-        ("When is a good question.", False),
-        ("How are you!", False),
-        ("I live in Bern.", False),
-        ("", False),
-    ],
-)
-def test_questions_are_told_from_what_is_said(text: str, asking: bool) -> None:
-    assert asks(text) is asking
 
 
 OTHERS = (
