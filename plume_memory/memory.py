@@ -38,6 +38,7 @@ from plume_memory.records import (
     Verification,
     Version,
 )
+from plume_memory.segmentation.unreadable import unreadable_spans
 from plume_memory.store.archive import write_archive
 from plume_memory.store.artifacts import ArtifactStore
 from plume_memory.store.chain import NO_PARENT
@@ -184,7 +185,9 @@ class ParametricMemory:
         """Append an update and derive its factors and what it replaces.
 
         Args:
-            text: what is now true; it supersedes what it contradicts and leaves the rest.
+            text: what is now true; it supersedes what it contradicts and leaves the rest. What is no words (base64,
+                hex dumps, minified code) is kept in the log alone: the version's metadata says where, as
+                ["plume"]["unread"], characters [start, end).
             idempotency_key: the same key with the same text is one update, however often it is sent.
             expected_version: append only if this is still the newest version.
             metadata: JSON kept with the version; "plume" is a name of ours in it.
@@ -215,10 +218,11 @@ class ParametricMemory:
             loaded.base.lock.check()
         for named in (*replaces, *(() if isinstance(keep, bool) else keep)):
             self._check_update(named)
+        unread = unreadable_spans(text) if isinstance(text, str) else []
         version = self._log.append(
             self.name,
             text,
-            metadata=with_overrules(metadata, replaces=replaces, keep=keep),
+            metadata=with_overrules(metadata, replaces=replaces, keep=keep, unread=unread),
             idempotency_key=idempotency_key,
             expected_version=expected_version,
         )

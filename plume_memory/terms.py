@@ -79,7 +79,29 @@ _INVERTED = frozenset(
     )
 )
 _CONTRACTED = frozenset(["s", "re", "d", "ll", "ve"])
-_PERSONS = frozenset("i you he she it we they my your his her our their this that these those there the".split())
+_PERSONS = frozenset(
+    [
+        "i",
+        "you",
+        "he",
+        "she",
+        "it",
+        "we",
+        "they",
+        "my",
+        "your",
+        "his",
+        "her",
+        "our",
+        "their",
+        "this",
+        "that",
+        "these",
+        "those",
+        "there",
+        "the",
+    ]
+)
 _REQUESTS = frozenset((verb, "you") for verb in ("can", "could", "will", "would"))
 
 
@@ -100,4 +122,6 @@ def asks(text: str) -> bool:
         return False
     if second in _INVERTED or second in _CONTRACTED:  # where do I live, who's my dentist
         return True
-    return first in ("how", "what", "which", "whose") and second not in _PERSONS and third in _INVERTED  # what time is it
+    return (
+        first in ("how", "what", "which", "whose") and second not in _PERSONS and third in _INVERTED
+    )  # what time is it

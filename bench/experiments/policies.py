@@ -1,6 +1,6 @@
 """What a rule or number of the answer policy is worth, on questions that chose none: the rule of worth's own command.
 
-    python bench/experiments/policies.py decode OUT.jsonl ['{"evidence_units": 3}'] [--records FILE.jsonl] [--hypernetwork DIR]
+    python bench/experiments/policies.py decode OUT.jsonl ['{"evidence_units": 3}'] [--records FILE]
     python bench/experiments/policies.py compare A.jsonl B.jsonl
 
 The last 24 records of `mini-squad`, the last 6 of `mini-ropes`, all of `mini-multihop` (half of which chose earlier

@@ -15,6 +15,7 @@ from plume_memory.errors import InvalidInput, PlumeError
 from plume_memory.memory import DEFAULT_MODEL, DEFAULT_URL, ParametricMemory
 from plume_memory.records import Answer, Replacement, Version
 from plume_memory.store.failures import shown_text
+from plume_memory.store.overruling import NAME
 
 MemoryName = Annotated[str, typer.Option("--memory", "-m", help="Name of the memory.", envvar="PLUME_MEMORY")]
 Url = Annotated[str, typer.Option("--db", help="SQLAlchemy URL of the log.", envvar="PLUME_DB")]
@@ -92,6 +93,8 @@ def update(
             keep=True if keep_all else keep or (),
             derive=False,
         )
+        for start, end in version.metadata.get(NAME, {}).get("unread", ()):
+            ERR.print(f"characters {start} to {end} are no words: they are kept in the log alone", style="dim")
         if not defer:  # said before the long part: interrupted here, the update is not lost and not to be repeated
             ERR.print(f"version {version.number} is in the log; writing it into the weights ...", style="dim")
             memory.at(version=version.number).derive()

@@ -409,10 +409,7 @@ def _to_host(
     """
     pooled = pooled_log_probs(fused)
     scores = masks.apply(fused.scores, running)
-    tokens = [
-        copied(at, token, partial(_likeliest, scores[at]))
-        for at, token in enumerate(scores.argmax(-1).tolist())
-    ]
+    tokens = [copied(at, token, partial(_likeliest, scores[at])) for at, token in enumerate(scores.argmax(-1).tolist())]
     chosen = torch.tensor(tokens, device=pooled.device)[:, None]
     return _Host(
         tokens=tokens,

@@ -3,7 +3,7 @@
 Laws, each held by a test:
 
 - a unit never crosses a transition, and the notice between two transitions belongs to no unit;
-- the spans of the units lose no word;
+- the spans of the units lose no word; what is none (unreadable.py) belongs to no unit;
 - the text of a unit is its span's; an item of a list carries the headings of its list before it, if both fit the
   budget.
 """
@@ -14,6 +14,7 @@ from typing import NamedTuple
 from plume_memory.records import Transition, Unit
 from plume_memory.segmentation.lists import list_items
 from plume_memory.segmentation.sentences import CountTokens, Span, segment, sentence_spans
+from plume_memory.segmentation.unreadable import readable_spans
 
 
 def units_of(
@@ -40,16 +41,19 @@ def units_of(
     """
     units: list[Unit] = []
     for transition in transitions:
-        spans = segment(transition.text, budget_tokens=budget_tokens, count_tokens=count_tokens)
-        pieces = _statements(transition.text, spans) if single_sentences else [_Piece(*span) for span in spans]
-        for start, end, heading, body in pieces:
-            text = transition.text[start:end]
-            if text.isspace():
-                continue
-            headed = f"{heading}\n{text}"
-            told = headed if heading and count_tokens(headed) <= budget_tokens else text
-            own = len(told) - (end - (body if start < body < end else start))
-            units.append(Unit(first_position + len(units), transition.version, start, end, told, own))
+        for first, behind in readable_spans(transition.text):
+            whole = transition.text[first:behind]
+            spans = segment(whole, budget_tokens=budget_tokens, count_tokens=count_tokens)
+            pieces = _statements(whole, spans) if single_sentences else [_Piece(*span) for span in spans]
+            for start, end, heading, body in pieces:
+                text = whole[start:end]
+                if text.isspace():
+                    continue
+                headed = f"{heading}\n{text}"
+                told = headed if heading and count_tokens(headed) <= budget_tokens else text
+                own = len(told) - (end - (body if start < body < end else start))
+                place = first_position + len(units)
+                units.append(Unit(place, transition.version, first + start, first + end, told, own))
     return tuple(units)
 
 

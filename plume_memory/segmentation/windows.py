@@ -7,6 +7,7 @@ from typing import Literal
 
 from plume_memory.records import Transition, Unit, join_transitions
 from plume_memory.segmentation.units import units_of
+from plume_memory.segmentation.unreadable import readable_spans
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +63,17 @@ class Segmenter:
             return [
                 unit.text for unit in units_of(transitions, budget_tokens=rule.tokens, count_tokens=self.count_tokens)
             ]
+        texts = [text for transition in transitions if (text := _readable(transition.text))]
         if rule.kind == "whole":
-            return [join_transitions([t.text for t in transitions])]
+            return [join_transitions(texts)] if texts else []
         packs: list[list[str]] = []
         room = 0
-        for transition in transitions:
-            needed = self._count_joined(transition.text)
+        for text in texts:
+            needed = self._count_joined(text)
             if not packs or needed > room:
                 packs.append([])
                 room = rule.tokens
-            packs[-1].append(transition.text)
+            packs[-1].append(text)
             room -= needed
         return [join_transitions(pack) for pack in packs]
 
@@ -79,3 +81,7 @@ class Segmenter:
         """Let go of every text that was counted; the next count begins another memory."""
         # tokens of a transition with the notice before it; remembered, as every update cuts the history again
         self._count_joined = lru_cache(maxsize=65_536)(lambda text: self.count_tokens(join_transitions(["", text])))
+
+
+def _readable(text: str) -> str:
+    return "".join(text[start:end] for start, end in readable_spans(text))

@@ -1,6 +1,6 @@
-"""What the caller of an update decided of what it replaces: where it stands in a version's metadata.
+"""What the caller of an update decided of what it replaces, and what of it is not read: in a version's metadata.
 
-    {"plume": {"replaces": [3], "keeps": [5] or true}}
+    {"plume": {"replaces": [3], "keeps": [5] or true, "unread": [[120, 60120]]}}
 
 It is part of what the version's hash covers. A name of our own: whatever else is in the metadata is the caller's.
 """
@@ -16,9 +16,13 @@ NAME = "plume"
 
 
 def with_overrules(
-    metadata: dict[str, Any] | None, *, replaces: Sequence[int], keep: bool | Sequence[int]
+    metadata: dict[str, Any] | None,
+    *,
+    replaces: Sequence[int],
+    keep: bool | Sequence[int],
+    unread: Sequence[tuple[int, int]] = (),
 ) -> dict[str, Any] | None:
-    """Return the metadata with what the caller decided.
+    """Return the metadata with what the caller decided, and the parts of the text that are kept in the log alone.
 
     Raises:
         InvalidInput: the metadata has an entry of that name, or a version is named in both.
@@ -29,9 +33,13 @@ def with_overrules(
     both = sorted(set(replaces) & set(keeps))
     if both:
         raise InvalidInput(f"Version {both[0]} is in `replaces` and in `keep`; it can be in one of them.")
-    if not replaces and not keep:
+    own: dict[str, Any] = {}
+    if replaces or keep:
+        own = {"replaces": sorted(set(replaces)), "keeps": True if keep is True else sorted(set(keeps))}
+    if unread:
+        own["unread"] = [list(span) for span in unread]
+    if not own:
         return metadata
-    own = {"replaces": sorted(set(replaces)), "keeps": True if keep is True else sorted(set(keeps))}
     return {**(metadata or {}), NAME: own}
 
 

@@ -8,9 +8,11 @@ import pytest
 from langchain_plume.middleware import corrections_in, everything_said
 
 from plume_memory.distill.questions import keyword_questions
+from plume_memory.model.copying import Copying
 from plume_memory.segmentation.sentences import segment
 from plume_memory.segmentation.units import statements_of
-from plume_memory.terms import asks
+from plume_memory.segmentation.unreadable import unreadable_spans
+from plume_memory.terms import asks, terms_of
 
 SHAPES = {
     "full stops": ".",
@@ -48,6 +50,9 @@ READERS: dict[str, Callable[[str], object]] = {
     "turns": everything_said,
     "corrections": corrections_in,
     "questions": asks,
+    "words": terms_of,
+    "no words": unreadable_spans,
+    "values": lambda text: Copying([text]).begun("12"),
     "keywords": lambda text: keyword_questions([text], per_sentence=1, seed=0),
 }
 
