@@ -176,6 +176,9 @@ class ErasureCertificate:
     """The only place that was searched for artifacts."""
     still_said_by: tuple[int, ...]
     """Other versions of the memory whose text, metadata or key holds the same words: they were left alone."""
+    journal_items: int
+    """Items of a LangChain store's journal in the same database that were deleted: those whose texts were erased. 0
+    when an erasure is asked about again later."""
     rebuilt: tuple[int, ...]
     """Versions whose adapter was derived anew before this was returned; any other is when it is next read."""
     erased_at: datetime

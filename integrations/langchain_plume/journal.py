@@ -34,6 +34,7 @@ from plume_memory.forks import Lock
 from plume_memory.store.checks import check_name
 from plume_memory.store.database import Database
 from plume_memory.store.log import utc_now
+from plume_memory.store.purge import compact, secure_deletes
 from plume_memory.store.tables import UtcDateTime
 
 Namespace = tuple[str, ...]
@@ -200,6 +201,18 @@ class Journal:
         """Drop a text that its memory no longer holds."""
         with self._write() as connection:
             connection.execute(sa.delete(_TextRow).where(_TextRow.id == text.id))
+
+    def erased(self, namespace: Namespace, key: str) -> None:
+        """Delete an item whose texts are erased, and the bytes of it.
+
+        Raises:
+            StoreUnavailable: If they stay in the file, as another connection reads on: repeat the call.
+        """
+        with self._write() as connection:
+            secure_deletes(connection)
+            for table in (_ItemRow, _TextRow):
+                connection.execute(sa.delete(table).where(_at(table, self._store, namespace, key)))
+        compact(self._database)
 
     def close(self) -> None:
         """Close every connection; later use raises MemoryClosed. Closing twice is allowed."""

@@ -44,6 +44,7 @@ from plume_memory.store.checks import check_text
 
 if TYPE_CHECKING:
     from plume_memory.memory import ParametricMemory
+    from plume_memory.records import ErasureCertificate
 
 MemoryOf = Callable[[Namespace], "ParametricMemory"]
 """Names the memory of a namespace; must name the same one for as long as the store lives."""
@@ -149,6 +150,34 @@ class PlumeStore(BaseStore):
                     failed[text.memory] = _with_item(err, text)
         if failed:
             raise next(iter(failed.values()))
+
+    def erase(self, namespace: Namespace, key: str, *, reason: str | None = None) -> "tuple[ErasureCertificate, ...]":
+        """Remove an item for good, from the journal and every text that its memory was ever told of it from the log.
+
+        A delete only forgets. Killed in the middle, the same call completes it. The memory's own `erase` of such a
+        text deletes the item too, if journal and memory share a database.
+
+        Args:
+            namespace: of the item.
+            key: of the item, which may be deleted already.
+            reason: kept with each erasure; must not repeat what is erased.
+
+        Returns:
+            A certificate for each text.
+
+        Raises:
+            InvalidInput: a bad namespace, key or reason.
+            StoreUnavailable: not all bytes could be removed, as another connection reads on: repeat the call.
+            ArtifactError: an artifact could not be deleted: repeat the call.
+        """
+        namespace, key = _checked_namespace(namespace), check_text(key, what="An item's key")
+        self.settle()
+        memory, of_item = self._memory_of(namespace), {"namespace": list(namespace), "key": key}
+        updates = [one for one in memory.history() if one.kind == "update"]
+        told = [one.number for one in updates if all(one.metadata.get(name) == own for name, own in of_item.items())]
+        certificates = tuple(memory.erase(number, reason=reason, derive=False) for number in told)
+        self._journal.erased(namespace, key)
+        return certificates
 
     def close(self) -> None:
         """Finish what async calls began and release the journal; the memories stay open. Twice is allowed."""

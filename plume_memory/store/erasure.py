@@ -26,6 +26,7 @@ from plume_memory.store.checks import check_name, check_text
 from plume_memory.store.copies import Copy, copies_of, lock_copies
 from plume_memory.store.database import Database
 from plume_memory.store.entries import KEY_SHA256, Clock, Entry, check_expected, insert_entry, repeated
+from plume_memory.store.journaled import erase_item
 from plume_memory.store.log import utc_now
 from plume_memory.store.memories import FoundMemory, find_memory, not_found
 from plume_memory.store.purge import Unfinished, finish, secure_deletes, unfinished
@@ -49,7 +50,8 @@ LIMITS = (
     "passed by, is deleted by a later erasure only: a file .tmp-*, or an artifact noted for this memory.",
     "Other processes may hold the text in memory until they next read this memory, or end; a Snapshot object that a "
     "caller holds, in any process, keeps answering from it.",
-    "Tables of other programs in the same database are not searched, such as the journal of the LangChain store.",
+    "Tables of other programs in the same database are not searched; of the LangChain store's journal the items are "
+    "deleted whose texts the erased updates were (journal_items), if it lies in the same database.",
     "Versions listed under still_said_by hold the same words in a text, metadata or key of their own; none are listed "
     "when an erasure is asked about again by its version, span or key: its words are gone, so nothing was searched.",
 )
@@ -63,6 +65,7 @@ class _Erased(NamedTuple):
     texts: tuple[ErasedText, ...]
     memory_ids: frozenset[int]
     still_said_by: tuple[int, ...]
+    journal_items: int = 0
 
 
 class Erasures:
@@ -150,6 +153,7 @@ class Erasures:
             artifacts=tuple(sorted({each.sha256 for each in sources if each.memory_id in done.memory_ids})),
             artifacts_place=self._artifacts.root_url,
             still_said_by=done.still_said_by,
+            journal_items=done.journal_items,
             rebuilt=(),
             erased_at=done.version.created_at,
             limits=LIMITS,
@@ -196,7 +200,8 @@ class Erasures:
             versions.append(version)
             texts.append(_erased_text(gone, version))
         still = _said_by(connection, found, gone.number, words)
-        return _Erased(versions[0], tuple(texts), frozenset(copy.memory.id for copy in copies), still)
+        items = erase_item(connection, gone.idempotency_key, without(gone.text, target.span))
+        return _Erased(versions[0], tuple(texts), frozenset(copy.memory.id for copy in copies), still, items)
 
     def _erase_row(
         self, connection: sa.Connection, copy: Copy, gone: VersionRow, span: Span | None, entry: Entry

@@ -18,6 +18,7 @@ from plume_memory.store.artifacts import ArtifactStore
 from plume_memory.store.copies import lock_copies
 from plume_memory.store.database import Database
 from plume_memory.store.failures import mapped
+from plume_memory.store.journaled import journal_tables
 from plume_memory.store.sources import Source, found_in, sources_of
 from plume_memory.store.tables import DerivationRow, MemoryRow, SourceRow, UnfinishedErasureRow
 
@@ -137,7 +138,8 @@ def _compact_postgresql(engine: sa.Engine) -> None:
         before = connection.exec_driver_sql(_FILE).scalar_one()
         connection.exec_driver_sql("SET statement_timeout = 0")  # a big table takes its time
         try:
-            connection.exec_driver_sql("VACUUM (FULL) versions")
+            for table in ("versions", *journal_tables(connection)):
+                connection.exec_driver_sql(f"VACUUM (FULL) {table}")
         finally:
             connection.exec_driver_sql("RESET statement_timeout")
         if connection.exec_driver_sql(_FILE).scalar_one() == before:  # PostgreSQL only warns
