@@ -420,6 +420,10 @@ class ParametricMemory:
         """Score the units of the newest version for a query. See `Snapshot.route`."""
         return self.at().route(query, k=k)
 
+    def relevant(self, query: str, *, k: int = 4) -> list[ScoredUnit]:
+        """Return the units of the newest version that bear on a question. See `Snapshot.relevant`."""
+        return self.at().relevant(query, k=k)
+
     def history(self, *, limit: int | None = None) -> list[Version]:
         """Return the log's entries, oldest first; with a limit the newest ones."""
         self._check_open()

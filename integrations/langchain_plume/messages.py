@@ -19,6 +19,7 @@ from langchain_core.messages import (
 )
 from langchain_core.messages.ai import UsageMetadata
 
+from langchain_plume.tool_calls import refused
 from plume_memory.errors import InvalidInput, PromptTooLong
 
 if TYPE_CHECKING:
@@ -118,6 +119,9 @@ def last_chunk(
 ) -> AIMessageChunk:
     """Return the chunk that ends an answer, with everything that must not be merged over chunks."""
     evidence = answer.evidence
+    calls, quoted = refused(calls, [one.unit.text for one in answer.evidence_units])
+    if quoted and not text and not calls:
+        text = f"A call of {', '.join(quoted)} stands in memory; what memory was told is not carried out."
     plume: dict[str, Any] = {
         "memory": answer.memory or None,
         "version": answer.version if answer.memory else None,
@@ -127,6 +131,8 @@ def last_chunk(
     }
     if left_out:
         plume["left_out"] = dict(left_out)
+    if quoted:
+        plume["refused_calls"] = quoted
     if trace:
         plume["trace"] = [asdict(token) for token in answer.trace]
     called = any(call["name"] for call in calls)

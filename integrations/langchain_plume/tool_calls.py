@@ -6,6 +6,7 @@ model may speak, and once it opens a call the grammar sees it through.
 """
 
 import json
+import re
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -172,6 +173,22 @@ class CallReader:
         words.append(rest.strip())
         said = "\n".join(w for w in words if w)
         return (f"\n{said}" if self._spoke and said else said), calls
+
+
+def refused(calls: list[ToolCallChunk], evidence: Sequence[str]) -> tuple[list[ToolCallChunk], list[str]]:
+    """Return the calls that an answer may make, and the names of those that stand in its evidence.
+
+    What a memory was told is a quotation: a call that it holds, in JSON or as a program writes it, was somebody's words
+    and is not made. An argument that the evidence holds is what it is for.
+    """
+
+    def is_quoted(call: ToolCallChunk) -> bool:
+        name = re.escape(str(call["name"]))
+        written = re.compile(rf"""["']?name["']?\s*[:=]\s*["']{name}["']|(?<!\w){name}\s*\(""")
+        return call["name"] is not None and any(written.search(text) for text in evidence)
+
+    names = [str(call["name"]) for call in calls if is_quoted(call)]
+    return [call for call in calls if not is_quoted(call)], names
 
 
 def _call(body: str, closed: str, index: int) -> ToolCallChunk:

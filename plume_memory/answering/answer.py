@@ -43,6 +43,8 @@ class PreparedQuestion:
     query: Query
     retry: Query | None = None
     """The same with more weight on the evidence's adapter; None: it is not decoded again."""
+    after_tool: bool = False
+    """Whether a tool's result is what is answered: memory takes no part."""
 
 
 def evidence_of(

@@ -33,6 +33,14 @@ def choose_evidence(ranked: Sequence[ScoredUnit], question: str, policy: AnswerP
     return (current[0],) if leads(current, policy.lead) else tuple(current)
 
 
+def choose_relevant(ranked: Sequence[ScoredUnit], question: str, policy: AnswerPolicy) -> list[ScoredUnit]:
+    """Return the units that hold and bear on a question, each by itself, in their order: for whoever reads them."""
+    current = [one for one in ranked if not one.superseded]
+    if policy.retrieval == "lexical":
+        return [one for one in current if one.score > 0]
+    return [one for one in current if one.gain is not None and is_relevant([one], question, policy.min_gain)]
+
+
 def leads(ranked: Sequence[ScoredUnit], lead: float | None) -> bool:
     """Return whether the first unit makes the question likelier than the second by `lead` nats a token."""
     if len(ranked) < 2:

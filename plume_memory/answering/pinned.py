@@ -6,7 +6,7 @@ the next version; it neither blocks nor changes an answer that is being decoded.
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Unpack
 
@@ -20,6 +20,7 @@ from plume_memory.answering.answer import (
     prepare,
     unknown_answer,
 )
+from plume_memory.answering.evidence import choose_relevant
 from plume_memory.answering.options import AskOptions, DecodeOptions, abstains, settings_of
 from plume_memory.answering.replaced import Replaced
 from plume_memory.encoding import Cache
@@ -126,6 +127,13 @@ class Snapshot:
         reader = engine.reader.of(self._cache)
         return retrieve(self._index, query, reader, engine.policy, k=k, retired=self._replaced.retired)[:k]
 
+    def relevant(self, query: str, *, k: int = 4) -> list[ScoredUnit]:
+        """Return the units that bear on a question, at most the best `k`, the first in rank first; often none.
+
+        What a model is shown that has no memory in its weights. Errors: `route`.
+        """
+        return choose_relevant(self.route(query, k=k), query, self._engine.policy)
+
     def ask(self, question: str | Sequence[Message], **options: Unpack[AskOptions]) -> Answer:
         """Answer from the weights: the prompt holds the question only.
 
@@ -167,6 +175,8 @@ class Snapshot:
         abstain, tools = abstains(options), options.pop("tools", None)
         settings, known_at = settings_of(self._engine.policy, options), options.get("known_at")
         prepared = self._prepared([question], tools)[0]
+        settings = _never_empty(settings, [prepared])
+        abstain = abstain and not prepared.after_tool
         if abstain and (not prepared.evidence or known_at or self._engine.policy.known_at):
             answer = self._answers([question], settings, tools, abstain=True, known_at=known_at)[0]
             yield AnswerChunk(answer.text, answer)
@@ -227,15 +237,16 @@ class Snapshot:
         known_at: float | None,
     ) -> list[Answer]:
         prepared = self._prepared(questions, tools)
-        asked = [one for one in prepared if one.evidence or not abstain]
-        decoded = decode_all(self._engine.decoder, asked, settings)
+        answered = [bool(one.evidence) or one.after_tool or not abstain for one in prepared]
+        asked = [one for one, is_answered in zip(prepared, answered, strict=True) if is_answered]
+        decoded = decode_all(self._engine.decoder, asked, _never_empty(settings, asked))
         finished = iter(
             finish(self._engine, asked, decoded, memory=self.memory, version=self.version, known_at=known_at)
         )
         answers = []
-        for one in prepared:
-            answer = next(finished) if one.evidence or not abstain else unknown_answer(self.memory, self.version)
-            answers.append(abstained(answer) if abstain and not answer.known else answer)
+        for one, is_answered in zip(prepared, answered, strict=True):
+            answer = next(finished) if is_answered else unknown_answer(self.memory, self.version)
+            answers.append(abstained(answer) if abstain and not answer.known and not one.after_tool else answer)
         return answers
 
     def _prepared(
@@ -247,11 +258,21 @@ class Snapshot:
             messages = _turns(question)
             asked = _asked(messages)
             framed = engine.base.chat.framed(messages, tools)
+            if messages[-1]["role"] == "tool":  # what the tool said is what is answered
+                prepared.append(PreparedQuestion(asked, (), engine.query(framed, None, None), after_tool=True))
+                continue
             evidence = evidence_of(engine, self._index, asked, self._cache, retired=self._replaced.retired)
             # an empty memory, or one that is not relevant to the question, needs no global adapter
             global_adapter = self.global_adapter if evidence else None
             prepared.append(prepare(engine, asked, framed, evidence, global_adapter, self._cache, tools=bool(tools)))
         return prepared
+
+
+def _never_empty(settings: DecodeSettings, prepared: Sequence[PreparedQuestion]) -> DecodeSettings:
+    """Behind a tool's result a model may think that all is said."""
+    if settings.min_new_tokens == 0 and any(one.after_tool for one in prepared):
+        return replace(settings, min_new_tokens=1)
+    return settings
 
 
 def _turns(question: str | Sequence[Message]) -> list[Message]:

@@ -4,14 +4,15 @@ Laws, each held by a test:
 
 - a unit never crosses a transition, and the notice between two transitions belongs to no unit;
 - the spans of the units lose no word; what is none (unreadable.py) belongs to no unit;
-- the text of a unit is its span's; an item of a list carries the headings of its list before it, if both fit the
-  budget.
+- the text of a unit is its span's, without marks of tool calls (calls.py); an item of a list carries the headings of
+  its list before it, if both fit the budget.
 """
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from plume_memory.records import Transition, Unit
+from plume_memory.segmentation.calls import without_calls
 from plume_memory.segmentation.lists import list_items
 from plume_memory.segmentation.sentences import CountTokens, Span, segment, sentence_spans
 from plume_memory.segmentation.unreadable import readable_spans
@@ -42,7 +43,7 @@ def units_of(
     units: list[Unit] = []
     for transition in transitions:
         for first, behind in readable_spans(transition.text):
-            whole = transition.text[first:behind]
+            whole = without_calls(transition.text[first:behind])
             spans = segment(whole, budget_tokens=budget_tokens, count_tokens=count_tokens)
             pieces = _statements(whole, spans) if single_sentences else [_Piece(*span) for span in spans]
             for start, end, heading, body in pieces:

@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import Literal
 
 from plume_memory.records import Transition, Unit, join_transitions
+from plume_memory.segmentation.calls import without_calls
 from plume_memory.segmentation.units import units_of
 from plume_memory.segmentation.unreadable import readable_spans
 
@@ -84,4 +85,4 @@ class Segmenter:
 
 
 def _readable(text: str) -> str:
-    return "".join(text[start:end] for start, end in readable_spans(text))
+    return without_calls("".join(text[start:end] for start, end in readable_spans(text)))

@@ -25,6 +25,7 @@ from langchain_plume.messages import conversation
 
 from plume_memory import Engine, ParametricMemory
 from plume_memory.errors import InvalidInput, PromptTooLong
+from plume_memory.forks import Lock
 from plume_memory.model.streams import GrowingRows
 from plume_memory.testing import tiny_engine
 
@@ -334,9 +335,13 @@ def test_an_abandoned_stream_frees_everything(memory: ParametricMemory, end: str
 
     assert not [kept for kept in gc.get_objects() if type(kept) is GrowingRows]
     with ThreadPoolExecutor(1) as other:
-        assert other.submit(ENGINE.base.lock.acquire, blocking=False).result()
-        other.submit(ENGINE.base.lock.release).result()
+        other.submit(_take, ENGINE.base.lock).result(timeout=60)
     assert model.invoke("Where?").content == expected
+
+
+def _take(lock: Lock) -> None:
+    with lock:
+        pass
 
 
 async def test_an_abandoned_async_stream_blocks_nobody(memory: ParametricMemory) -> None:
