@@ -21,7 +21,7 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import ConfigDict, Field, PrivateAttr, SecretStr, field_validator
 
-from langchain_plume.messages import as_context_overflow, conversation, last_chunk, unread
+from langchain_plume.messages import as_context_overflow, calls_since_user, conversation, last_chunk, unread
 from langchain_plume.structured import Method, Schema, structured
 from langchain_plume.tool_calls import AnswerForm, CallReader, checked_choice
 from plume_memory.errors import InvalidInput
@@ -105,6 +105,9 @@ class ChatPlume(BaseChatModel):
     max_string_chars: int = Field(default=512, ge=1)
     """Longest string of a structured answer or a tool call whose schema sets no `maxLength`: a small
     model may otherwise never close one."""
+    tool_rounds: int = Field(default=1, ge=1)
+    """Rounds of tool calls behind a user's message; then the answer is made of what the tools said, unless a call is
+    forced. A larger model may need more than one; a small one calls the same tool again."""
     unknown: Literal["bare", "abstain"] = "bare"
     """What is answered where the memory does not know: what the bare model says, or that there is nothing about it in
     memory; see `DecodeOptions.unknown`. `response_metadata["plume"]["known"]` says which it is."""
@@ -154,12 +157,16 @@ class ChatPlume(BaseChatModel):
         """Tokens of the prompt that a conversation becomes, tools included; of no messages 0.
 
         A part of a conversation that does not end with a user's or a tool's turn is counted with an empty one behind.
+        What tools said is evidence, not prompt, where the answer is made of it (`tool_rounds`).
         """
         turns = conversation(messages)
         if not turns:
             return 0
         chat = self.engine.base.chat
-        shaped = [convert_to_openai_tool(tool) for tool in tools or []]
+        answers = calls_since_user(turns) >= self.tool_rounds
+        shaped = [] if answers else [convert_to_openai_tool(tool) for tool in tools or []]
+        if answers and not shaped:
+            turns = turns[: max((i for i, turn in enumerate(turns) if turn["role"] == "user"), default=len(turns)) + 1]
         empty: Message = {"role": "user", "content": ""}
         if turns[-1]["role"] not in ("user", "tool"):
             turns = [*turns, empty]
@@ -211,7 +218,8 @@ class ChatPlume(BaseChatModel):
                 "head": memory.head_hash,
                 "engine": self._engine_key(memory),
             }
-        own = ("max_tokens", "min_tokens", "top_candidates", "trace", "max_string_chars", "unknown", "unreadable")
+        counted = ("max_tokens", "min_tokens", "top_candidates", "max_string_chars", "tool_rounds")
+        own = (*counted, "trace", "unknown", "unreadable")
         # Not under "stop": LangChain puts the stop texts of the call there, over what it finds.
         return {**answers_by, "stop_sequences": self.stop, **{name: getattr(self, name) for name in own}}
 
@@ -325,10 +333,10 @@ class ChatPlume(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> Iterator[ChatGenerationChunk]:
-        form = self._form(kwargs)
-        reader = CallReader() if form.tools else None
         left_out = unread(messages)
         turns = conversation(messages)
+        form = self._form(kwargs, turns)
+        reader = CallReader() if form.tools else None
         self._check_readable(turns, left_out)
         model_name = self.engine.base.name  # now: the memory may be closed while its answer is decoded
         pieces = self._snapshot().stream(
@@ -364,7 +372,7 @@ class ChatPlume(BaseChatModel):
             found = "the messages hold" if asked.strip() else "the question has no text; the messages hold"
             raise InvalidInput(f"ChatPlume reads text; {found} content blocks: {listed}. Send a description of them.")
 
-    def _form(self, options: dict[str, Any]) -> AnswerForm:
+    def _form(self, options: dict[str, Any], turns: "list[Message]") -> AnswerForm:
         """Check the options of a call and return what its answer may be."""
         unknown = sorted(set(options) - _CALL_OPTIONS)
         if unknown:
@@ -373,5 +381,7 @@ class ChatPlume(BaseChatModel):
         from plume_memory.model.grammar import Limits  # noqa: PLC0415 — only an answer needs it
 
         limits = Limits(string_chars=self.max_string_chars)
-        tools = options.get("tools") or []
-        return AnswerForm.of(tools, options.get("tool_choice"), options.get("response_format"), limits)
+        tools, choice = options.get("tools") or [], options.get("tool_choice")
+        if calls_since_user(turns) >= self.tool_rounds and checked_choice(tools, choice) in (None, "auto"):
+            tools, choice = [], None
+        return AnswerForm.of(tools, choice, options.get("response_format"), limits)

@@ -108,6 +108,14 @@ def _calls(message: AIMessage) -> "list[ToolCall]":
     ]
 
 
+def calls_since_user(turns: "Sequence[Message]") -> int:
+    """Return how many turns behind the user's last one called tools, where a result is the last turn; else 0."""
+    if not turns or turns[-1]["role"] != "tool":
+        return 0
+    behind = max((i for i, turn in enumerate(turns) if turn["role"] == "user"), default=-1) + 1
+    return sum(bool(turn.get("tool_calls")) for turn in turns[behind:])
+
+
 def last_chunk(
     text: str,
     calls: list[ToolCallChunk],

@@ -44,7 +44,7 @@ class PreparedQuestion:
     retry: Query | None = None
     """The same with more weight on the evidence's adapter; None: it is not decoded again."""
     after_tool: bool = False
-    """Whether a tool's result is what is answered: memory takes no part."""
+    """Whether what a tool said is the evidence, in place of what memory was told."""
 
 
 def evidence_of(
@@ -148,6 +148,7 @@ def finish(
 ) -> list[Answer]:
     """Step 7: the answers with their sources, how sure they are, and whether that is enough to count as known."""
     least = (engine.policy.known_at or 0.0) if known_at is None else known_at
+    prepared = [replace(one, evidence=()) if one.after_tool else one for one in prepared]  # nothing of it is memory's
     judged = iter(_judged(engine, prepared, decoded))
     answers = []
     for one, own in zip(prepared, decoded, strict=True):

@@ -32,9 +32,10 @@ from plume_memory.lora.files import export_peft, save_factors
 from plume_memory.model.decode import DecodeSettings, Step, collect
 from plume_memory.model.hub import named_source
 from plume_memory.model.prompt import Message
-from plume_memory.records import Answer, History, Replacement, ScoredUnit
+from plume_memory.records import Answer, History, Replacement, ScoredUnit, Unit
 from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.retrieval.retrieve import retrieve
+from plume_memory.segmentation.calls import without_calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,9 +258,13 @@ class Snapshot:
         for question in questions:
             messages = _turns(question)
             asked = _asked(messages)
-            framed = engine.base.chat.framed(messages, tools)
-            if messages[-1]["role"] == "tool":  # what the tool said is what is answered
-                prepared.append(PreparedQuestion(asked, (), engine.query(framed, None, None), after_tool=True))
+            results = _results(messages)
+            # they are read as evidence is; what may call again sees what was called
+            turns = messages if tools or not results else messages[: _last_user(messages) + 1]
+            framed = engine.base.chat.framed(turns, tools)
+            if results:
+                told = prepare(engine, asked, framed, results, None, _NoCache(), tools=bool(tools))
+                prepared.append(replace(told, after_tool=True))
                 continue
             evidence = evidence_of(engine, self._index, asked, self._cache, retired=self._replaced.retired)
             # an empty memory, or one that is not relevant to the question, needs no global adapter
@@ -302,8 +307,21 @@ def _asked(turns: Sequence[Message]) -> str:
     return next((turn["content"] for turn in reversed(turns) if turn["role"] == "user"), turns[-1]["content"])
 
 
+def _last_user(turns: Sequence[Message]) -> int:
+    return max((i for i, turn in enumerate(turns) if turn["role"] == "user"), default=-1)
+
+
+def _results(turns: Sequence[Message]) -> list[ScoredUnit]:
+    """What tools said behind the user's last turn, as units of no version; none where nobody waits for an answer."""
+    if turns[-1]["role"] != "tool":
+        return []
+    behind = turns[_last_user(turns) + 1 :]
+    said = [text for turn in behind if turn["role"] == "tool" and (text := turn["content"].strip())]
+    return [ScoredUnit(Unit(i, 0, 0, len(text), without_calls(text)), 1.0) for i, text in enumerate(said)]
+
+
 class _NoCache:
-    """Nothing is derived from an empty history, so nothing is ever kept."""
+    """Of an empty history, and of what a tool said, nothing is kept."""
 
     place = ""
     owner = ""

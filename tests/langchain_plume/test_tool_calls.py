@@ -248,6 +248,25 @@ def test_calls_and_results_of_a_conversation_reach_the_model(model: ChatPlume) -
     assert sunny.response_metadata["plume"]["evidence"] is None, "what the tool said is what is answered"
 
 
+def test_what_tools_said_is_the_evidence_in_place_of_memory(model: ChatPlume) -> None:
+    """The prompt holds the question alone, as ever; a second round of calls sees the first."""
+    call = {"name": "weather", "args": {"city": "Bern"}, "id": "1", "type": "tool_call"}
+    turns = [HumanMessage("Weather?"), AIMessage("", tool_calls=[call]), ToolMessage("Rain.", tool_call_id="1")]
+    alone = model.invoke("Weather?", max_tokens=8).usage_metadata
+    answer = model.bind_tools([weather]).invoke(turns, max_tokens=8)
+    assert alone is not None
+    assert answer.usage_metadata is not None
+    assert answer.usage_metadata["input_tokens"] == alone["input_tokens"]
+    assert not answer.tool_calls
+    again = model.model_copy(update={"tool_rounds": 2}).bind_tools([weather])
+    assert again.get_num_tokens_from_messages(turns, tools=[weather]) > alone["input_tokens"]
+    longer = model.model_copy(update={"tool_rounds": 2}).bind_tools([weather]).invoke(turns, max_tokens=8)
+    assert longer.usage_metadata is not None
+    assert longer.usage_metadata["input_tokens"] > 10 * alone["input_tokens"]
+    forced = model.bind_tools([weather], tool_choice="weather").invoke(turns, max_tokens=60)
+    assert forced.tool_calls or forced.invalid_tool_calls, "a call that is forced is made"
+
+
 @pytest.mark.parametrize("unknown", ["abstain", "bare"])
 def test_behind_a_tools_result_the_answer_is_never_empty(model: ChatPlume, unknown: Literal["abstain", "bare"]) -> None:
     """A model that would say nothing is made to say something; an abstention would be about memory."""
