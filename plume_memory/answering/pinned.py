@@ -20,7 +20,9 @@ from plume_memory.answering.answer import (
     prepare,
     unknown_answer,
 )
+from plume_memory.answering.conversation import asked_in, last_user, results_in, turns_of
 from plume_memory.answering.evidence import choose_relevant
+from plume_memory.answering.forms import WORDS_TOKENS, filled_from, request, with_nothing
 from plume_memory.answering.options import AskOptions, DecodeOptions, abstains, settings_of
 from plume_memory.answering.replaced import Replaced
 from plume_memory.encoding import Cache
@@ -175,7 +177,11 @@ class Snapshot:
         """
         abstain, tools = abstains(options), options.pop("tools", None)
         settings, known_at = settings_of(self._engine.policy, options), options.get("known_at")
-        prepared = self._prepared([question], tools)[0]
+        words = None
+        if self._is_form(settings, tools):
+            words, prepared, settings = self._in_form(question, settings, known_at)
+        else:
+            prepared = self._prepared([question], tools)[0]
         settings = _never_empty(settings, [prepared])
         abstain = abstain and not prepared.after_tool
         if abstain and (not prepared.evidence or known_at or self._engine.policy.known_at):
@@ -192,7 +198,7 @@ class Snapshot:
         (answer,) = finish(
             self._engine, [prepared], [decoded], memory=self.memory, version=self.version, known_at=known_at
         )
-        yield AnswerChunk(steps[-1].text, answer)
+        yield AnswerChunk(steps[-1].text, answer if words is None else _formed(words, answer))
 
     def export_adapter(self, directory: str | Path, *, format: Literal["peft", "safetensors"] = "peft") -> Path:
         """Write the global adapter for other programs.
@@ -237,6 +243,8 @@ class Snapshot:
         abstain: bool,
         known_at: float | None,
     ) -> list[Answer]:
+        if self._is_form(settings, tools):
+            return [self._answer_in_form(question, settings, known_at) for question in questions]
         prepared = self._prepared(questions, tools)
         answered = [bool(one.evidence) or one.after_tool or not abstain for one in prepared]
         asked = [one for one, is_answered in zip(prepared, answered, strict=True) if is_answered]
@@ -250,17 +258,57 @@ class Snapshot:
             answers.append(abstained(answer) if abstain and not answer.known and not one.after_tool else answer)
         return answers
 
+    # --- forms ----------------------------------------------------------------------------------
+
+    def _is_form(self, settings: DecodeSettings, tools: Sequence[Mapping[str, Any]] | None) -> bool:
+        """Whether an answer is found in words first: beyond the paper, as all that units are read for."""
+        grammar = settings.grammar
+        return bool(grammar and grammar.schema and not tools and self._engine.policy.retrieval == "reader")
+
+    def _in_form(
+        self, question: str | Sequence[Message], settings: DecodeSettings, known_at: float | None
+    ) -> tuple[Answer, PreparedQuestion, DecodeSettings]:
+        """The answer in words, and what its form is decoded from and by."""
+        assert settings.grammar is not None
+        plain = replace(
+            settings, grammar=None, stop=(), min_new_tokens=0, max_new_tokens=min(settings.max_new_tokens, WORDS_TOKENS)
+        )
+        (words,) = self._answers([question], plain, None, abstain=False, known_at=known_at)
+        after_tool = turns_of(question)[-1]["role"] == "tool"
+        if not words.text.strip() or not (words.known or after_tool):
+            grammar = with_nothing(settings.grammar)
+            return words, self._prepared([question], None)[0], replace(settings, grammar=grammar)
+        turns = turns_of(question)
+        turns = turns[: last_user(turns) + 1]
+        asked, said = asked_in(turns), without_calls(words.text)
+        behind: list[Message] = [
+            {"role": "assistant", "content": said},
+            {"role": "user", "content": request(settings.grammar)},
+        ]
+        framed = self._engine.base.chat.framed([*turns, *behind])
+        found = [ScoredUnit(Unit(0, 0, 0, len(said), said), 1.0)]
+        prepared = prepare(self._engine, asked, framed, found, None, _NoCache())
+        return words, prepared, replace(settings, grammar=filled_from(settings.grammar, said, asked))
+
+    def _answer_in_form(
+        self, question: str | Sequence[Message], settings: DecodeSettings, known_at: float | None
+    ) -> Answer:
+        words, prepared, settings = self._in_form(question, settings, known_at)
+        decoded = decode_all(self._engine.decoder, [prepared], settings)
+        (answer,) = finish(self._engine, [prepared], decoded, memory=self.memory, version=self.version)
+        return _formed(words, answer)
+
     def _prepared(
         self, questions: Sequence[str | Sequence[Message]], tools: Sequence[Mapping[str, Any]] | None
     ) -> list[PreparedQuestion]:
         """The questions with their evidence and rows."""
         engine, prepared = self._engine, []
         for question in questions:
-            messages = _turns(question)
-            asked = _asked(messages)
-            results = _results(messages)
+            messages = turns_of(question)
+            asked = asked_in(messages)
+            results = results_in(messages)
             # they are read as evidence is; what may call again sees what was called
-            turns = messages if tools or not results else messages[: _last_user(messages) + 1]
+            turns = messages if tools or not results else messages[: last_user(messages) + 1]
             framed = engine.base.chat.framed(turns, tools)
             if results:
                 told = prepare(engine, asked, framed, results, None, _NoCache(), tools=bool(tools))
@@ -273,51 +321,18 @@ class Snapshot:
         return prepared
 
 
+def _formed(words: Answer, form: Answer) -> Answer:
+    """The answer in its form: what it is from and how sure it is was found with the words."""
+    tokens = words.usage.completion_tokens + form.usage.completion_tokens
+    usage = replace(words.usage, completion_tokens=tokens)
+    return replace(words, text=form.text, finish_reason=form.finish_reason, trace=form.trace, usage=usage)
+
+
 def _never_empty(settings: DecodeSettings, prepared: Sequence[PreparedQuestion]) -> DecodeSettings:
     """Behind a tool's result a model may think that all is said."""
     if settings.min_new_tokens == 0 and any(one.after_tool for one in prepared):
         return replace(settings, min_new_tokens=1)
     return settings
-
-
-def _turns(question: str | Sequence[Message]) -> list[Message]:
-    """Check a question or a conversation and return it as turns.
-
-    Raises:
-        InvalidInput: not a text or turns of text, an empty last user turn, or characters no tokenizer
-            can read.
-    """
-    if not isinstance(question, Sequence):
-        raise InvalidInput(f"Ask a text or a list of turns; got {type(question).__name__}.")
-    turns: list[Message] = [{"role": "user", "content": question}] if isinstance(question, str) else list(question)
-    for turn in turns:
-        if not isinstance(turn, dict) or not all(isinstance(turn.get(key), str) for key in ("role", "content")):
-            raise InvalidInput(f"A turn is {{'role': text, 'content': text}}; got {turn!r}.")
-        try:
-            turn["content"].encode()
-        except UnicodeEncodeError as err:
-            raise InvalidInput(f"The question holds half a character (a lone surrogate): {err}") from err
-    if not turns or not _asked(turns).strip():
-        raise InvalidInput("An empty question was asked; pass at least one character.")
-    return turns
-
-
-def _asked(turns: Sequence[Message]) -> str:
-    """What is routed: the words of the last user turn, not a tool's output behind it."""
-    return next((turn["content"] for turn in reversed(turns) if turn["role"] == "user"), turns[-1]["content"])
-
-
-def _last_user(turns: Sequence[Message]) -> int:
-    return max((i for i, turn in enumerate(turns) if turn["role"] == "user"), default=-1)
-
-
-def _results(turns: Sequence[Message]) -> list[ScoredUnit]:
-    """What tools said behind the user's last turn, as units of no version; none where nobody waits for an answer."""
-    if turns[-1]["role"] != "tool":
-        return []
-    behind = turns[_last_user(turns) + 1 :]
-    said = [text for turn in behind if turn["role"] == "tool" and (text := turn["content"].strip())]
-    return [ScoredUnit(Unit(i, 0, 0, len(text), without_calls(text)), 1.0) for i, text in enumerate(said)]
 
 
 class _NoCache:

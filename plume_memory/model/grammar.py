@@ -10,8 +10,8 @@ its own white space can write it for ever.
 """
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from llguidance import LLMatcher
@@ -53,6 +53,10 @@ class Grammar:
 
     source: str
     """The grammar as llguidance reads it."""
+    schema: str | None = None
+    """The JSON schema that it is of, as JSON; None of another grammar."""
+    limits: Limits | None = None
+    """Of that schema."""
 
     @classmethod
     def json_schema(cls, schema: Mapping[str, Any], *, limits: Limits | None = None) -> "Grammar":
@@ -65,7 +69,8 @@ class Grammar:
         Raises:
             InvalidInput: not a schema, or it uses a keyword that decoding cannot enforce.
         """
-        return cls._checked(LLMatcher.grammar_from_json_schema(_json(styled(schema, limits))), "JSON schema")
+        source = LLMatcher.grammar_from_json_schema(_json(styled(schema, limits)))
+        return replace(cls._checked(source, "JSON schema"), schema=_json(schema), limits=limits)
 
     @classmethod
     def json_object(cls) -> "Grammar":
@@ -102,7 +107,7 @@ def styled(schema: Mapping[str, Any], limits: Limits | None) -> dict[str, Any]:
     """
     if not isinstance(schema, Mapping):
         raise InvalidInput(f"A JSON schema is a dictionary; got {type(schema).__name__}.")
-    bounded = _bounded(schema, limits) if limits else dict(schema)
+    bounded = mapped(schema, lambda own: _within(own, limits)) if limits else dict(schema)
     return {**bounded, "x-guidance": _JSON_STYLE}
 
 
@@ -113,20 +118,24 @@ def _json(schema: Mapping[str, Any]) -> str:
         raise InvalidInput(f"A JSON schema holds JSON values only: {err}") from err
 
 
-def _bounded(schema: Any, limits: Limits) -> Any:
-    """Walk the positions of a schema that hold schemas; values of `enum`, `const` or `default` are not entered."""
+def mapped(schema: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
+    """Change each schema within a schema, the inner ones first; values of `enum`, `const` or `default` are none."""
     if not isinstance(schema, Mapping):
         return schema  # true, false, or an error that llguidance names
     made = dict(schema)
     for key in _NAMED_SCHEMAS:
         if isinstance(made.get(key), Mapping):
-            made[key] = {name: _bounded(own, limits) for name, own in made[key].items()}
+            made[key] = {name: mapped(own, change) for name, own in made[key].items()}
     for key in _LISTED_SCHEMAS:
         if isinstance(made.get(key), Sequence):
-            made[key] = [_bounded(own, limits) for own in made[key]]
+            made[key] = [mapped(own, change) for own in made[key]]
     for key in _SINGLE_SCHEMAS:
         if key in made:
-            made[key] = _bounded(made[key], limits)
+            made[key] = mapped(made[key], change)
+    return change(made)
+
+
+def _within(made: dict[str, Any], limits: Limits) -> dict[str, Any]:
     kinds = [made.get("type")] if isinstance(made.get("type"), str) else made.get("type") or []
     if "string" in kinds and not any(key in made for key in _SETTLED):
         made["maxLength"] = max(limits.string_chars, made.get("minLength", 0))
