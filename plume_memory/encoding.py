@@ -7,6 +7,7 @@ became together stays in this process only.
 
 import hashlib
 import json
+import math
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -111,6 +112,20 @@ class TextEncoder:
                 cache.put(key, "states", states.to_bytes())
             self._recent.put(cache, kept_as, states, epoch=epoch)
         return states
+
+    def difference(self, text: str, cache: Cache) -> float | None:
+        """How far what the cache keeps as H(text) lies from H(text) derived anew; None where it keeps nothing.
+
+        Relative to the latter, over all factors: 0 the same, rounding below 0.01, another text's about 1.
+        """
+        content = cache.get(self.factors_key(text))
+        if content is None:
+            return None
+        kept, anew = self._factors_of(content), self._factors_of(self._factor_bytes(text))
+        pairs = [(kept.modules[name].B.float(), pair.B.float()) for name, pair in anew.modules.items()]
+        gap = sum(float((a - b).square().sum()) for a, b in pairs)
+        whole = sum(float(b.square().sum()) for _, b in pairs)
+        return math.sqrt(gap / max(whole, 1e-30))
 
     def discard(self, keys: Sequence[str], cache: Cache) -> None:
         """Delete what is kept under keys, in the cache and this process, and all that joined texts became.

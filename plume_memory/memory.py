@@ -497,14 +497,21 @@ class ParametricMemory:
 
     # --- upkeep ---------------------------------------------------------------------------------
 
-    def verify(self) -> Verification:
+    def verify(self, *, derived: int = 0, seed: int = 0) -> Verification:
         """Check every entry of the log against its hashes and links.
+
+        Args:
+            derived: texts of the newest version, drawn at random, whose kept factors are compared with factors derived
+                anew; needs the model.
+            seed: of the draw.
 
         Raises:
             IntegrityError: names the first altered entry.
+            ArtifactDamaged: kept factors are not those of their text.
         """
         self._check_open()
-        return self._log.verification(self.name)
+        checked = self._log.verification(self.name)
+        return replace(checked, derived=self.at().check_derived(derived, seed=seed)) if derived else checked
 
     def rebuild(self) -> int:
         """Delete what was derived for the newest version and derive it again; returns the number of texts.

@@ -109,6 +109,8 @@ class Verification:
     versions: int
     head_hash: str
     """Chain hash of the newest version; 64 zeros for an empty log."""
+    derived: int = 0
+    """Texts whose kept factors were compared with factors derived anew."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ A snapshot holds its history, routing index and global adapter by value. An upda
 the next version; it neither blocks nor changes an answer that is being decoded.
 """
 
+import random
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -27,7 +28,7 @@ from plume_memory.answering.options import AskOptions, DecodeOptions, abstains, 
 from plume_memory.answering.replaced import Replaced
 from plume_memory.encoding import Cache
 from plume_memory.engine import Engine
-from plume_memory.errors import InvalidInput
+from plume_memory.errors import ArtifactDamaged, InvalidInput
 from plume_memory.forks import Lock
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.lora.files import export_peft, save_factors
@@ -38,6 +39,9 @@ from plume_memory.records import Answer, History, Replacement, ScoredUnit, Unit
 from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.retrieval.retrieve import retrieve
 from plume_memory.segmentation.calls import without_calls
+
+ROUNDING = 0.02
+"""Relative difference by which factors of one text may differ between two machines of a kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,28 @@ class Snapshot:
         """Compute and keep the global adapter and what was replaced; evidence is made when a question needs it."""
         _ = self.global_adapter
         _ = self._replaced.found
+
+    def check_derived(self, sample: int, *, seed: int = 0) -> int:
+        """Derive some texts of this version anew and compare them with what is kept; returns how many were compared.
+
+        Args:
+            sample: texts, drawn at random; all where there are fewer.
+            seed: of the draw.
+
+        Raises:
+            ArtifactDamaged: one differs by more than rounding: it was derived wrongly, though its bytes are whole.
+        """
+        encoder, texts = self._engine.encoder, self._engine.segmenter.windows(self._history.transitions)
+        drawn = random.Random(seed).sample(texts, min(sample, len(texts)))
+        found = [gap for text in drawn if (gap := encoder.difference(text, self._cache)) is not None]
+        wrong = [gap for gap in found if gap > ROUNDING]
+        if wrong:
+            raise ArtifactDamaged(
+                f"Memory {self.memory!r}, version {self.version}: {len(wrong)} of {len(found)} texts compared are kept "
+                f"as other factors than they give now, the worst by {max(wrong):.0%}: they were derived wrongly. Build "
+                "all of them anew: `plume rebuild`, or memory.rebuild()."
+            )
+        return len(found)
 
     def discard(self) -> int:
         """Delete everything derived for this version; returns the number of texts.

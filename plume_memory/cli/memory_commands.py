@@ -271,15 +271,19 @@ def export_adapter(
         emit({"directory": str(folder), "format": form}, as_json, lambda: say(str(folder)))
 
 
-def verify(name: MemoryName = "default", url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
+def verify(
+    derived: Annotated[int, typer.Option("--derived", min=0, help="Compare so many texts with what is kept.")] = 0,
+    name: MemoryName = "default",
+    url: Url = DEFAULT_URL,
+    model: Model = DEFAULT_MODEL,
+    hypernetwork: Hypernetwork = "auto",
+    as_json: AsJson = False,
+) -> None:
     """Check the whole log against its hashes; exit code 5 names the first altered entry."""
-    with ParametricMemory.open(name, url=url, create=False) as memory:
-        checked = memory.verify()
-        emit(
-            checked,
-            as_json,
-            lambda: OUT.print(f"{checked.versions} versions verify; head {checked.head_hash}"),
-        )
+    with _open(name, url, model, hypernetwork, create=False) as memory:
+        checked = memory.verify(derived=derived)
+        more = f"; {checked.derived} texts are kept as they are derived" if derived else ""
+        emit(checked, as_json, lambda: OUT.print(f"{checked.versions} versions verify; head {checked.head_hash}{more}"))
 
 
 def rebuild(
