@@ -21,7 +21,7 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from plume_memory.errors import ArtifactDamaged, ArtifactError, ArtifactMissing, InvalidInput, MissingExtra
-from plume_memory.store.failures import OUT_OF_FILES
+from plume_memory.store.failures import OUT_OF_FILES, shown_text
 from plume_memory.store.paths import IN_MEMORY
 from plume_memory.store.replacing import KILLED_S, sweep
 
@@ -47,6 +47,11 @@ class ArtifactStore:
     def root_url(self) -> str:
         """Where the artifacts are, as given."""
         return self._root_url
+
+    @property
+    def shown(self) -> str:
+        """Where the artifacts are, without what of it may be a secret."""
+        return shown_text(self._root_url) if "://" in self._root_url else self._root_url
 
     def put(self, content: bytes) -> str:
         """Store the bytes and return their sha256; bytes that are there, undamaged, are not written again."""
@@ -74,7 +79,7 @@ class ArtifactStore:
         found = hashlib.sha256(content).hexdigest()
         if found != sha256:
             raise ArtifactDamaged(
-                f"The artifact {sha256} in {self._root_url} is damaged: its {len(content)} bytes have sha256 "
+                f"The artifact {sha256} in {self.shown} is damaged: its {len(content)} bytes have sha256 "
                 f"{found}. It can be rebuilt from the log."
             )
         return content
@@ -117,7 +122,7 @@ class ArtifactStore:
         try:
             return sum(sweep(Path(root).glob(f"{place}*"), older_than_s=older_than_s) for place in places)
         except OSError as err:
-            raise ArtifactError(f"What killed writes left in {self._root_url} cannot be deleted: {err}") from err
+            raise ArtifactError(f"What killed writes left in {self.shown} cannot be deleted: {err}") from err
 
     def close(self) -> None:
         """Let go of what was derived from a database in memory; what others may use stays."""
@@ -137,9 +142,9 @@ class ArtifactStore:
             try:
                 self._opened = fsspec.core.url_to_fs(self._root_url)
             except ImportError as err:
-                raise MissingExtra(f"{self._root_url} needs an fsspec package: {err}") from err
+                raise MissingExtra(f"{self.shown} needs an fsspec package: {err}") from err
             except ValueError as err:
-                raise InvalidInput(f"{self._root_url!r} is not a place for artifacts: {err}") from err
+                raise InvalidInput(f"{self.shown!r} is not a place for artifacts: {err}") from err
         filesystem, root = self._opened
         return filesystem, root.rstrip("/")
 
@@ -148,11 +153,11 @@ class ArtifactStore:
         try:
             yield
         except FileNotFoundError as err:
-            raise ArtifactMissing(f"There is no artifact {sha256} in {self._root_url}.") from err
+            raise ArtifactMissing(f"There is no artifact {sha256} in {self.shown}.") from err
         except OSError as err:
             if err.errno in (errno.EMFILE, errno.ENFILE):
                 raise ArtifactError(f"The artifact {sha256} cannot be used: {OUT_OF_FILES}") from err
-            raise ArtifactError(f"The artifact {sha256} in {self._root_url} cannot be used: {err}") from err
+            raise ArtifactError(f"The artifact {sha256} in {self.shown} cannot be used: {err}") from err
 
     def _write_whole(self, path: Path, content: bytes) -> None:
         """Write to a temporary file, fsync, rename, and fsync the folder so that the name is durable too."""

@@ -151,7 +151,7 @@ class Erasures:
             reason=done.version.metadata.get("reason"),
             erased=done.texts,
             artifacts=tuple(sorted({each.sha256 for each in sources if each.memory_id in done.memory_ids})),
-            artifacts_place=self._artifacts.root_url,
+            artifacts_place=self._artifacts.shown,
             still_said_by=done.still_said_by,
             journal_items=done.journal_items,
             rebuilt=(),

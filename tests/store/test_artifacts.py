@@ -130,3 +130,12 @@ def test_an_export_sweeps_what_killed_exports_left(tmp_path: Path):
     with replacing(tmp_path / "alice.plume") as temporary:
         temporary.write_bytes(b"whole")
     assert sorted(path.name for path in tmp_path.iterdir()) == [young.name, "alice.plume"]
+
+
+def test_credentials_of_a_place_are_not_shown() -> None:
+    store = ArtifactStore("nowhere://bob:hunter2@host/bucket?token=4711")
+    with pytest.raises((InvalidInput, MissingExtra)) as refused:
+        store.get("0" * 64)
+    assert "hunter2" not in str(refused.value)
+    assert "4711" not in str(refused.value)
+    assert store.shown.startswith("nowhere://bob:***@host/bucket")
