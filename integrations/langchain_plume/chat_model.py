@@ -5,6 +5,7 @@ langchain-core. Everything that must not be merged over chunks (model name, fini
 trace, tool calls) is on the last chunk only. Construction loads nothing and imports no torch.
 """
 
+import asyncio
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -15,7 +16,7 @@ from langchain_core.language_models import LanguageModelInput, ModelProfile
 from langchain_core.language_models.base import LangSmithParams
 from langchain_core.language_models.chat_models import BaseChatModel, generate_from_stream
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
-from langchain_core.outputs import ChatGenerationChunk, ChatResult
+from langchain_core.outputs import ChatGenerationChunk, ChatResult, LLMResult
 from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
@@ -224,8 +225,7 @@ class ChatPlume(BaseChatModel):
         return {**answers_by, "stop_sequences": self.stop, **{name: getattr(self, name) for name in own}}
 
     def _engine_key(self, memory: "ParametricMemory") -> str:
-        # LangChain asks on the event loop, where weights must not be loaded. What was answered before they were
-        # is kept under a key that never comes again.
+        # `generate` has loaded it; whoever asks for a key beside it must not load weights on an event loop
         loaded = memory.loaded_engine
         return loaded.fingerprint if loaded is not None else f"not loaded, {uuid.uuid4()}"
 
@@ -316,6 +316,20 @@ class ChatPlume(BaseChatModel):
         return structured(self, schema, method=method, include_raw=include_raw, strict=strict)
 
     # --- answering ----------------------------------------------------------------------------------
+
+    def generate(self, messages: list[list[BaseMessage]], *args: Any, **kwargs: Any) -> LLMResult:
+        """Answer, with the engine loaded before LangChain asks its cache: what it finds there was answered by it."""
+        self._load_memory()
+        return super().generate(messages, *args, **kwargs)
+
+    async def agenerate(self, messages: list[list[BaseMessage]], *args: Any, **kwargs: Any) -> LLMResult:
+        """See `generate`; the engine is loaded in a thread."""
+        await asyncio.to_thread(self._load_memory)
+        return await super().agenerate(messages, *args, **kwargs)
+
+    def _load_memory(self) -> None:
+        if self.memory is not None:
+            _ = self.memory.engine
 
     def _generate(
         self,

@@ -50,6 +50,8 @@ LIMITS = (
     "passed by, is deleted by a later erasure only: a file .tmp-*, or an artifact noted for this memory.",
     "Other processes may hold the text in memory until they next read this memory, or end; a Snapshot object that a "
     "caller holds, in any process, keeps answering from it.",
+    "Answers that a program keeps elsewhere, such as LangChain's cache or checkpoints, hold what they said: clear it; "
+    "get_llm_cache().clear() empties the former.",
     "Tables of other programs in the same database are not searched; of the LangChain store's journal the items are "
     "deleted whose texts the erased updates were (journal_items), if it lies in the same database.",
     "Versions listed under still_said_by hold the same words in a text, metadata or key of their own; none are listed "

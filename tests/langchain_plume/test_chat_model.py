@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.caches import InMemoryCache
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.exceptions import ContextOverflowError
+from langchain_core.globals import set_llm_cache
 from langchain_core.messages import (
     AIMessage,
     AIMessageChunk,
@@ -380,3 +382,31 @@ def test_the_real_model_answers_through_langchain(smollm2: object, tmp_path: Pat
         message = memory.as_chat_model(max_tokens=24).invoke("In what year did the bridge open?")
 
     assert "1911" in message.text
+
+
+@pytest.fixture
+def cached() -> Iterator[InMemoryCache]:
+    """LangChain's cache of every answer of the process."""
+    cache = InMemoryCache()
+    set_llm_cache(cache)
+    yield cache
+    set_llm_cache(None)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_the_first_call_of_a_process_leaves_an_entry_that_is_found(
+    tmp_path: Path, cached: InMemoryCache, is_async: bool
+) -> None:
+    url = f"sqlite:///{tmp_path / 'log.db'}"
+    with ParametricMemory.open("alice", url=url, engine=ENGINE) as memory:
+        memory.update("Alice lives in Bern.")
+        parts = {"database": memory._database, "artifacts": memory._artifacts}
+        lazily = ParametricMemory("alice", engine=lambda: ENGINE, **parts)  # type: ignore[arg-type]
+        for _ in range(2):
+            model = lazily.as_chat_model()
+            answer = await model.ainvoke("Where?") if is_async else await asyncio.to_thread(model.invoke, "Where?")
+            assert answer.response_metadata["plume"]["version"] == 1
+            assert len(cached._cache) == 1, "the second call finds what the first left"
+        memory.update("Alice moved to Zug.")
+        await lazily.as_chat_model().ainvoke("Where?")
+        assert len(cached._cache) == 2
