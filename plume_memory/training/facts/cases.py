@@ -9,7 +9,16 @@ from plume_memory.training.facts.filler import ASIDES, CORRECTION_NOTES, CORRECT
 from plume_memory.training.facts.relation import SELF, Relation
 from plume_memory.training.facts.render import capitalised
 from plume_memory.training.facts.replies import value_reply
-from plume_memory.training.facts.twins import ATTRIBUTES, OWNERS, Attribute, draw_name, draw_value, near_name, twins
+from plume_memory.training.facts.twins import (
+    ATTRIBUTES,
+    OWNERS,
+    Attribute,
+    draw_name,
+    draw_value,
+    near_name,
+    of_whom,
+    twins,
+)
 
 Earlier = tuple[str, Verdict]
 Said = tuple[str, str, bool]
@@ -195,6 +204,8 @@ class FactCases:
     def _fact(self, chance: random.Random) -> tuple[Relation, str, str]:
         relation = chance.choice(self._relations)
         subject = "" if relation.subject == SELF else draw_name(chance, relation.subject)
+        if relation.subject == "person" and chance.random() < 0.15:
+            subject = of_whom(chance, subject)
         return relation, subject, draw_value(chance, relation.value, subject)
 
     def _other_relation(self, chance: random.Random, relation: Relation) -> Relation:
@@ -216,6 +227,8 @@ class FactCases:
             return f"{capitalised(chance.choice(OWNERS[1:]))} {relation.label} is {value}.", "unrelated"
         fresh = draw_name(chance, relation.subject)
         name = near_name(chance, subject, fresh) if chance.random() < 0.7 else fresh
+        if relation.subject == "person" and chance.random() < 0.4:
+            name = subject.rsplit("'s ", 1)[0] if "'s " in subject else of_whom(chance, subject)
         value = old if chance.random() < 0.3 else draw_value(chance, relation.value, old)
         return _told(chance, relation, name, value, changes=0.2), "unrelated"
 

@@ -143,9 +143,31 @@ OTHERS = listed(
 """Somebody without a name, told of in the words for anybody."""
 
 
+RELATED = listed(
+    """
+    assistant, aunt, boss, brother, cat, cousin, daughter, deputy, doctor, dog, father, fiancé, flatmate, friend,
+    grandmother, husband, landlord, mother, neighbour, nephew, parents, partner, predecessor, rival, secretary, sister,
+    son, successor, team, trainer, twin, uncle, wife
+    """,
+    separator=",",
+)
+"""What somebody has, of whom the same can be told: another than he."""
+
+
+def of_whom(chance: random.Random, name: str) -> str:
+    """Somebody's somebody: not the one who is named."""
+    return f"{name}{chance.choice(_ENDINGS)} {chance.choice(RELATED)}"
+
+
 def twins(chance: random.Random) -> tuple[str, str]:
-    """Draw two things with near names."""
-    if chance.random() < 0.3:
+    """Draw two things with near names, or somebody and who is his."""
+    roll = chance.random()
+    if roll < 0.2:
+        one = chance.choice((first_name, last_name, lambda chance: chance.choice(OTHERS)))(chance)
+        pair = [one, of_whom(chance, one)]
+        chance.shuffle(pair)
+        return pair[0], pair[1]
+    if roll < 0.4:
         one = chance.choice((first_name, project, last_name))(chance)
         return one, near_name(chance, one, one)
     form, own = chance.choice(_KINDS)
@@ -205,3 +227,4 @@ def draw_value(chance: random.Random, kind: str, taken: str = "") -> str:
 
 
 _VOWELS = "aeiouäöüé"
+_ENDINGS = ("'s", "'s", "'s", "\u2019s")
