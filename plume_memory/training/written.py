@@ -13,9 +13,9 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Annotated, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, RootModel, Tag, ValidationError, model_validator
 
 from plume_memory.errors import TrainingError
 from plume_memory.records import Unit
@@ -55,7 +55,13 @@ class _History(BaseModel):
         return self
 
 
-class _Told(RootModel[_Pairs | _History]):
+def _form(line: object) -> str:
+    return "history" if isinstance(line, dict) and "texts" in line else "pairs"
+
+
+class _Told(
+    RootModel[Annotated[Annotated[_Pairs, Tag("pairs")] | Annotated[_History, Tag("history")], Discriminator(_form)],]
+):
     pass
 
 
@@ -123,6 +129,6 @@ def _read(path: Path, kind: type[_Line]) -> list[_Line]:
             found.append(kind.model_validate_json(line))
         except ValidationError as err:
             first = err.errors()[0]
-            where = ".".join(map(str, first["loc"])) or "the whole"
+            where = ".".join(str(part) for part in first["loc"] if part not in ("pairs", "history")) or "the whole"
             raise TrainingError(f"{path}, line {number}: {where}: {first['msg']}. Correct it.") from err
     return found

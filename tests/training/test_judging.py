@@ -148,17 +148,47 @@ def test_what_people_wrote_is_drawn_and_a_line_of_another_shape_is_named(tmp_pat
     claims.write_text(f"{CLAIMS}\n")
     written = WrittenCases([pairs], [claims], most=1)
     drawn = {written.pairs(random.Random(seed)).earlier for seed in range(20)}
-    assert drawn == {(("Al lives in Bern.", "replaces"),), (("Bo eats.", "unrelated"),)}
+    assert drawn == {(("Al lives in Bern.", "replaces"),)}, "what is replaced first"
+    both = WrittenCases([pairs], [claims], most=2)
+    drawn = {written.pairs(random.Random(seed)).earlier for seed in range(20) for written in (both,)}
+    assert {frozenset(one) for one in drawn} == {
+        frozenset({("Al lives in Bern.", "replaces"), ("Bo eats.", "unrelated")})
+    }
     assert {len(written.claims(random.Random(seed)).claims) for seed in range(5)} == {1}
 
     pairs.write_text(f"{PAIRS}\n{PAIRS.replace('unrelated', 'other')}\n")
     with pytest.raises(TrainingError, match=r"pairs\.jsonl, line 2: earlier\.1\.1: Input should be"):
         WrittenCases([pairs], [claims], most=1)
+    for line, said in (
+        ('{"texts": ["a"], "replaces": [], "adds": []}', "texts: Tuple should have at least 2"),
+        ('{"texts": ["a", "b"], "replaces": [[0, 1]], "adds": []}', r"\[0, 1\] are no places"),
+        ("[]", "the whole: Input should be an object"),
+    ):
+        pairs.write_text(line)
+        with pytest.raises(TrainingError, match=rf"pairs\.jsonl, line 1: .*{said}"):
+            WrittenCases([pairs], [claims], most=1)
     pairs.write_text("")
     with pytest.raises(TrainingError, match="holds no line"):
         WrittenCases([pairs], [claims], most=1)
     with pytest.raises(TrainingError, match="Cannot read"):
         WrittenCases([tmp_path / "absent"], [claims], most=1)
+
+
+def test_a_history_is_a_set_for_each_later_text(tmp_path: Path) -> None:
+    told = ["Al lives in Bern.", "Bo has a boat.", *(f"Carol paints {n}." for n in range(8)), "Al moved to Zug."]
+    told += ["Carol paints 9."]
+    history = {"texts": told, "replaces": [[10, 0]], "adds": [[11, 2]]}
+    (tmp_path / "h.jsonl").write_text(json.dumps(history))
+    written = WrittenCases([tmp_path / "h.jsonl"], [], most=3)
+    drawn = [written.pairs(random.Random(seed)) for seed in range(60)]
+    moved = [one for one in drawn if one.later == "Al moved to Zug."]
+    assert moved
+    assert all(("Al lives in Bern.", "replaces") in one.earlier for one in moved)
+    assert {verdict for one in moved for _, verdict in one.earlier} == {"replaces", "not replaces"}
+    painted = [one for one in drawn if one.later == "Carol paints 9."]
+    assert {verdict for one in painted for _, verdict in one.earlier} == {"adds", "not replaces"}
+    assert all(len(one.earlier) == 3 for one in drawn)
+    assert not any(one.later == "Bo has a boat." for one in drawn), "too little was told before it"
 
 
 # --- the task -------------------------------------------------------------------------------------
