@@ -13,6 +13,8 @@ _FUNCTION_WORD_LIST = """
 FUNCTION_WORDS = frozenset(_FUNCTION_WORD_LIST.split())
 """Terms of a question that name nothing it could be about: a superseding unit may lack them."""
 
+FIRST_PERSON = frozenset(["i", "me", "mine", "my", "myself", "our", "ours", "us", "we"])
+"""Terms that stand for one another: a note in the first person is asked about in the first person."""
 _NAMED_LIKE = frozenset(["can", "will"])
 """Those of them that are names too and so may be one where a sentence begins: "Will's badge is 118"."""
 
@@ -47,7 +49,7 @@ def terms_of(text: str) -> list[str]:
     for match in _TERM.finditer(text):
         written = match.group()
         term = written.casefold()
-        if term in FUNCTION_WORDS and written != term and not shouted and written != "I":
+        if term in FUNCTION_WORDS and written != term and not shouted and term not in FIRST_PERSON:
             if len(written) > 1 and written.isupper():
                 term = written
             elif term in _NAMED_LIKE:
@@ -69,6 +71,20 @@ def _without_accents(term: str) -> str | None:
     plain = "".join(char for char in unicodedata.normalize("NFD", term) if not unicodedata.combining(char))
     plain = plain.translate(_LETTERS)
     return plain if plain != term and plain.isascii() else None
+
+
+_POSSESSOR = regex.compile(r"(\p{L}[\p{L}\p{M}]*)(?:['\u2019]s|(?<=s)['\u2019])(?=\s+\p{L})")
+
+
+def speaks_of_me(text: str) -> bool:
+    """Whether a text is in the first person."""
+    return not FIRST_PERSON.isdisjoint(terms_of(text))
+
+
+def possessors(text: str) -> set[str]:
+    """Return the terms of whom something is said to be: the wife of "my wife's name"."""
+    found = {term for match in _POSSESSOR.finditer(text) for term in terms_of(match.group(1))}
+    return found - FUNCTION_WORDS - {"here", "let", "there"}  # "she's a nurse"
 
 
 _ASKING = frozenset(["who", "whom", "whose", "what", "which", "when", "where", "why", "how"])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plume_memory.terms import FUNCTION_WORDS, asks, method_terms, terms_of
+from plume_memory.terms import FUNCTION_WORDS, asks, method_terms, possessors, speaks_of_me, terms_of
 
 
 @pytest.mark.parametrize(
@@ -112,3 +112,33 @@ def test_any_text_has_words_and_no_word_is_empty(text: str) -> None:
 )
 def test_questions_are_told_from_what_is_said(text: str, asking: bool) -> None:
     assert asks(text) is asking
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("My wife's name is Elif.", {"wife"}),
+        ("The boss\u2019s assistant drinks cocoa.", {"boss"}),
+        ("My parents' alarm code is 1093.", {"parents"}),
+        ("Zoë's desk is 12.", {"zoë", "zoe"}),
+        ("She's a nurse, it's fine, what's left and there's more.", set()),
+        ("The desk is Zoë's.", set()),
+        ("My name is Teo.", set()),
+    ],
+)
+def test_whose_something_is_said_to_be(text: str, found: set[str]) -> None:
+    assert possessors(text) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "of_me"),
+    [
+        ("I live in Bern.", True),
+        ("Where's MY cat?", True),
+        ("Ours is red", True),
+        ("Her cat", False),
+        ("Mystery", False),
+    ],
+)
+def test_what_is_in_the_first_person(text: str, of_me: bool) -> None:
+    assert speaks_of_me(text) is of_me

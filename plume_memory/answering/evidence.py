@@ -5,13 +5,10 @@ from collections.abc import Sequence
 
 from plume_memory.policy import AnswerPolicy
 from plume_memory.records import ScoredUnit, best_gain, join_units
-from plume_memory.terms import FUNCTION_WORDS, terms_of
+from plume_memory.terms import FIRST_PERSON, FUNCTION_WORDS, terms_of
 
 NAMED_SHARE = 0.5
 """Share of `min_gain` that is enough where the question and the evidence name the same."""
-
-_FIRST_PERSON = frozenset(["i", "me", "mine", "my", "myself", "our", "ours", "us", "we"])
-"""Terms that stand for one another: a note in the first person is asked about in the first person."""
 
 
 def choose_evidence(ranked: Sequence[ScoredUnit], question: str, policy: AnswerPolicy) -> tuple[ScoredUnit, ...]:
@@ -65,4 +62,4 @@ def share_needed(question: str, evidence: str) -> float:
     asked, said = set(terms_of(question)), set(terms_of(evidence))
     if (asked & said) - FUNCTION_WORDS:
         return NAMED_SHARE
-    return NAMED_SHARE if asked & _FIRST_PERSON and said & _FIRST_PERSON else 1.0
+    return NAMED_SHARE if asked & FIRST_PERSON and said & FIRST_PERSON else 1.0

@@ -2,8 +2,9 @@
 
 The one place where recency counts at question time. A later unit supersedes an earlier one if it
 
-- holds every term of the question that the earlier one holds, `FUNCTION_WORDS` apart: what was asked about is still
-  what it is about;
+- holds every term of the question that the earlier one holds, `FUNCTION_WORDS` apart, and speaks of me if the question
+  and the earlier one do: what was asked about is still what it is about;
+- is of nobody's whom neither the question nor the earlier one names: my wife's name is none of mine;
 - makes the question at most `REACH_NATS` less likely: a sentence about Alice's work does not supersede where she lives;
 - shares `SHARED` of their terms, weighted by their rarity among the units; for the only item of a list those of its
   heading too, if it names one thing: under "Home town:" a new item is a new value, under "Allergies:" one more. So do
@@ -21,7 +22,7 @@ from typing import NamedTuple
 
 from plume_memory.records import Unit
 from plume_memory.segmentation.lists import label_of
-from plume_memory.terms import FUNCTION_WORDS, terms_of
+from plume_memory.terms import FUNCTION_WORDS, possessors, speaks_of_me, terms_of
 
 _PLURAL = re.compile(r"\w{2,}[^\W\d_sui]s")
 
@@ -30,6 +31,8 @@ REACH_NATS = 0.5
 
 SHARED = 0.05
 """Least share of two units' terms, by weight, that both have, if the later one supersedes the earlier."""
+
+_ME = "(me)"  # no term: terms have no brackets
 
 OVERLAP = 0.3
 """Least share of their terms, each counted alike, by which two units say the same of two subjects.
@@ -71,6 +74,11 @@ class _Comparison:
         self._terms = [set(terms_of(unit.text)) for unit in units]
         self._compared = [self._terms_compared(unit) for unit in units]
         self._asked = [own & asked for own in self._terms]
+        if speaks_of_me(question):
+            for own, unit in zip(self._asked, units, strict=True):
+                own.update([_ME] if speaks_of_me(unit.text) else [])
+        named = set(terms_of(question))
+        self._others = [possessors(unit.text) - named for unit in units]
         containing = Counter(term for own in self._terms for term in own)
         self._rarity = {term: math.log(1 + len(units) / n) for term, n in containing.items()}
 
@@ -83,6 +91,7 @@ class _Comparison:
                 versions[j] > versions[i]
                 and log_p[j] >= log_p[i] - REACH_NATS
                 and self._asked[j] >= self._asked[i]
+                and self._others[j] <= self._terms[i]
                 and self._shared(i, j) >= SHARED
             )
 

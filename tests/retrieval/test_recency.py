@@ -53,6 +53,23 @@ def test_a_later_unit_that_lost_what_was_asked_about_supersedes_nothing() -> Non
 
 
 @pytest.mark.parametrize(
+    ("earlier", "later", "asked", "stays"),
+    [
+        ("My name is Teo.", "My wife's name is Elif.", "What is my name?", True),
+        ("My wife's name is Elif.", "My name is Teo.", "What is my wife's name?", True),
+        ("My car is a Saab.", "Her car is a Fiat.", "What is my car?", True),
+        ("I live in Oslo.", "My brother's family lives in Bergen.", "Where do I live?", True),
+        ("My name is Teo.", "Our name is Teodor.", "What is my name?", False),
+        ("My wife's name is Elif.", "My wife's name is Elif Kaya.", "What is my wife's name?", False),
+        ("The city of my wife is Bonn.", "My wife's city is Mainz.", "What is my wife's city?", False),
+        ("Ada's city is Bonn.", "Ada's city is Mainz.", "In which city does Ada live?", False),
+    ],
+)
+def test_what_is_somebody_elses_supersedes_nothing_of_mine(earlier: str, later: str, asked: str, stays: bool) -> None:
+    assert (0 in current(told(earlier, later), asked=asked)) is stays
+
+
+@pytest.mark.parametrize(
     ("texts", "right"),
     [
         (("Alice lives in Bern.", "Bob lives in Zurich."), 0),
