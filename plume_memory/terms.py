@@ -118,6 +118,9 @@ _PERSONS = frozenset(
         "the",
     ]
 )
+_SUBJECTS = frozenset(["i", "you", "he", "she", "we", "they"])
+_TOLD_ALONE = frozenset(["do", "have", "had", "may", "was", "were"])
+"""Verbs that begin what is said of oneself too, or asked of another: "had the flu", "do the dishes"."""
 _REQUESTS = frozenset((verb, "you") for verb in ("can", "could", "will", "would"))
 
 
@@ -131,13 +134,15 @@ def asks(text: str) -> bool:
         return tuple(terms[:2]) not in _REQUESTS
     if len(terms) < 3 or end in (".", "!", "\u3002"):
         return False
-    first, second, third = terms[:3]
-    if first in _INVERTED:  # do you remember Heidi
-        return second in _PERSONS and (first, second) not in _REQUESTS
+    first, second, third, *rest = terms
+    if ":" in text:  # a label: "What's new: we moved"
+        return False
+    if first in _INVERTED:  # do you remember Heidi; but "had my hair cut", "do the laundry"
+        return second in (_SUBJECTS if first in _TOLD_ALONE else _PERSONS) and (first, second) not in _REQUESTS
     if first not in _ASKING:
         return False
     if second in _INVERTED or second in _CONTRACTED:  # where do I live, who's my dentist
         return True
-    return (
-        first in ("how", "what", "which", "whose") and second not in _PERSONS and third in _INVERTED
-    )  # what time is it
+    # how old am I, what time is it; but "what matters is family"
+    measured = first in ("how", "what", "which", "whose") and second not in _PERSONS and third in _INVERTED
+    return measured and bool(rest) and (first == "how" or rest[0] in _PERSONS)

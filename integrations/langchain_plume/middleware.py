@@ -51,139 +51,28 @@ _CORRECTS = re.compile(
 )
 
 
-_SMALL_TALK = frozenset(
-    [
-        "a",
-        "ah",
-        "all",
-        "and",
-        "bye",
-        "cool",
-        "day",
-        "dear",
-        "evening",
-        "fine",
-        "for",
-        "good",
-        "goodbye",
-        "got",
-        "great",
-        "hello",
-        "help",
-        "here",
-        "hey",
-        "hi",
-        "i",
-        "it",
-        "lot",
-        "many",
-        "me",
-        "morning",
-        "much",
-        "my",
-        "night",
-        "nice",
-        "no",
-        "now",
-        "oh",
-        "ok",
-        "okay",
-        "perfect",
-        "please",
-        "right",
-        "see",
-        "so",
-        "super",
-        "sure",
-        "thank",
-        "thanks",
-        "that",
-        "then",
-        "there",
-        "to",
-        "understood",
-        "very",
-        "welcome",
-        "well",
-        "wow",
-        "yeah",
-        "yep",
-        "yes",
-        "you",
-        "your",
-    ]
-)
+_SMALL_TALK_WORDS = """
+    a ah all and bye cool day dear evening fine for good goodbye got great hello help here hey hi i it lot many
+    me morning much my night nice no now oh ok okay perfect please right see so super sure thank thanks that
+    then there to understood very welcome well wow yeah yep yes you your
+"""
+_SMALL_TALK = frozenset(_SMALL_TALK_WORDS.split())
 """A sentence of these words alone is none to keep."""
 
-_REQUESTS = frozenset(
-    [
-        "answer",
-        "calculate",
-        "compare",
-        "compose",
-        "compute",
-        "convert",
-        "create",
-        "describe",
-        "draft",
-        "draw",
-        "explain",
-        "fetch",
-        "find",
-        "fix",
-        "generate",
-        "give",
-        "help",
-        "improve",
-        "list",
-        "look",
-        "make",
-        "open",
-        "outline",
-        "play",
-        "read",
-        "recommend",
-        "rewrite",
-        "run",
-        "say",
-        "search",
-        "shorten",
-        "show",
-        "sing",
-        "solve",
-        "suggest",
-        "summarise",
-        "summarize",
-        "tell",
-        "translate",
-        "try",
-        "use",
-        "write",
-    ]
-)
+_REQUESTS_WORDS = """
+    calculate compare compose compute convert create describe draft draw explain generate give improve make
+    outline recommend rewrite shorten show sing solve suggest summarise summarize tell translate write
+"""
+_REQUESTS = frozenset(_REQUESTS_WORDS.split())
 """Verbs that ask the assistant for something; one that asks it to keep something ("note", "remember") is none."""
 
-_SPEAKERS = frozenset(
-    [
-        "i",
-        "im",
-        "my",
-        "mine",
-        "our",
-        "ours",
-        "we",
-        "us",
-        "her",
-        "his",
-        "their",
-        "is",
-        "are",
-        "was",
-        "were",
-        "has",
-        "have",
-    ]
-)
+_NAMES = re.compile(r"\d|(?<=\s)[^\W\d_a-z]")
+"""A number, or a capital inside: a request with one may tell something."""
+
+_SPEAKERS_WORDS = """
+    i im my mine our ours we us her his their is are was were has have
+"""
+_SPEAKERS = frozenset(_SPEAKERS_WORDS.split())
 """Words with which a request tells something too: "write to my landlord, he is called Ott"."""
 
 
@@ -418,6 +307,8 @@ def _says_something(sentence: str) -> bool:
     terms = terms_of(sentence)
     if _asks(sentence) or _SMALL_TALK.issuperset(terms):
         return False
+    if _CORRECTS.search(sentence) or _NAMES.search(sentence):
+        return True
     return not (terms[0] in _REQUESTS and _SPEAKERS.isdisjoint(terms[1:]))
 
 

@@ -184,7 +184,8 @@ def refused(calls: list[ToolCallChunk], evidence: Sequence[str]) -> tuple[list[T
 
     def is_quoted(call: ToolCallChunk) -> bool:
         name = re.escape(str(call["name"]))
-        written = re.compile(rf"""["']?name["']?\s*[:=]\s*["']{name}["']|(?<!\w){name}\s*\(""")
+        quote = r"""\\?["']"""
+        written = re.compile(rf"(?:{quote})?name(?:{quote})?\s*[:=]\s*{quote}{name}\\?[\"']|(?<!\w){name}\(")
         return call["name"] is not None and any(written.search(text) for text in evidence)
 
     names = [str(call["name"]) for call in calls if is_quoted(call)]

@@ -18,6 +18,7 @@ WORDS_TOKENS = 64
 _LONGEST = 12
 """Words of a piece; the whole of what was said is one too."""
 _SETTLED = ("enum", "const", "pattern", "format", "minLength")
+_BOUNDED = frozenset(("enum", "const", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"))
 _NUMBER = re.compile(r"(?<![\w.])-?\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\w.]*\d)|(?<![\w.])-?\d+(?:\.\d+)?(?![\w.]*\d)")
 
 
@@ -41,11 +42,12 @@ def filled_from(grammar: Grammar, said: str, question: str) -> Grammar:
 
     def change(schema: dict[str, Any]) -> dict[str, Any]:
         kinds = _kinds(schema)
-        if "string" in kinds and pieces and not any(key in schema for key in _SETTLED):
-            return _one_of(schema, kinds, "string", pieces)
+        fitting = [piece for piece in pieces if len(piece) <= schema.get("maxLength", len(piece))]
+        if "string" in kinds and fitting and not any(key in schema for key in _SETTLED):
+            return _one_of(schema, kinds, "string", fitting)
         whole = [number for number in numbers if isinstance(number, int)]
         for kind, values in (("integer", whole), ("number", numbers)):
-            if kind in kinds and values and not {"enum", "const", "minimum", "maximum"} & schema.keys():
+            if kind in kinds and values and _BOUNDED.isdisjoint(schema):
                 return _one_of(schema, kinds, kind, values)
         return schema
 

@@ -119,10 +119,12 @@ class Snapshot:
         Raises:
             ArtifactDamaged: one differs by more than rounding: it was derived wrongly, though its bytes are whole.
         """
+        if sample < 0:
+            raise InvalidInput(f"At least 0 texts are compared; got {sample}.")
         encoder, texts = self._engine.encoder, self._engine.segmenter.windows(self._history.transitions)
         drawn = random.Random(seed).sample(texts, min(sample, len(texts)))
         found = [gap for text in drawn if (gap := encoder.difference(text, self._cache)) is not None]
-        wrong = [gap for gap in found if gap > ROUNDING]
+        wrong = [gap for gap in found if not gap <= ROUNDING]  # NaN too
         if wrong:
             raise ArtifactDamaged(
                 f"Memory {self.memory!r}, version {self.version}: {len(wrong)} of {len(found)} texts compared are kept "
@@ -377,4 +379,4 @@ class _NoCache:
         return None
 
     def is_current(self) -> bool:
-        return True
+        return False

@@ -2,8 +2,9 @@
 
 A small model begins a long value rightly and then slips: a digit too many, a group said twice, cents left out. A value
 here is a word of the evidence with a digit or a sign inside. It is begun where the answer's last word is the beginning
-of one: two characters of it, or one behind the word that stands before it in the evidence. From there on a token that
-no such value goes on with is passed over for the likeliest that one does. Words of letters alone are the model's own.
+of one with a digit or a sign of it: two characters, or one behind the word that stands before it in the evidence. From
+there on a token that no such value goes on with is passed over for the likeliest that one does. Words of letters alone
+are the model's own.
 """
 
 import re
@@ -41,6 +42,7 @@ class Copying:
             value
             for behind, value in self._values
             if word and value.startswith(word) and (len(word) > 1 or (previous and behind == previous))
+            if not _LETTERS_ALONE.fullmatch(word)
         ]
 
     def choose(self, said: str, token: int, ranked: Callable[[], Sequence[int]], decode: Callable[[int], str]) -> int:

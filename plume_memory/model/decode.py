@@ -42,7 +42,7 @@ class Query:
     sources: tuple[str, ...] | None = None
     """The question and the evidence: a value of theirs, once begun, is copied as it stands (copying.py), and the answer
     ends where it runs on without their words (run_on.py). None: neither. Nor where a grammar says what may follow;
-    and no answer is ended before `min_new_tokens`."""
+    and with more `min_new_tokens` than one no answer is ended."""
 
     @property
     def tokens(self) -> int:
@@ -124,7 +124,7 @@ class _Saying:
         if query.sources is None or settings.grammar is not None:
             return cls(text, None, None)
         words = frozenset(term for source in query.sources for term in terms_of(source))
-        ends = settings.stop_loops and settings.min_new_tokens == 0
+        ends = settings.stop_loops and settings.min_new_tokens <= 1
         return cls(text, RunOn(words) if ends else None, Copying(query.sources))
 
     def add(self, token: int, *, complete: bool, last: bool) -> tuple[str, FinishReason | None]:

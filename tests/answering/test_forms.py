@@ -44,6 +44,8 @@ def test_a_free_string_is_a_piece_that_says_what_the_question_does_not() -> None
         ({"type": "string", "pattern": "^x$"}, None),
         ({"type": "string", "format": "date"}, None),
         ({"type": "boolean"}, None),
+        ({"type": "string", "maxLength": 2}, None),
+        ({"type": "string", "maxLength": 9}, {"enum": ["Lumen"]}),
         ({"type": "integer"}, None),
     ],
 )
@@ -61,6 +63,9 @@ def test_numbers_are_those_that_were_said() -> None:
     assert field(found) == {"enum": [1250.5, 14]}
     assert field(found, "b") == {"enum": [14]}
     assert field(found, "c") == {"type": "integer", "minimum": 3}
+    for bound in ({"exclusiveMinimum": 0, "exclusiveMaximum": 6}, {"multipleOf": 5}):
+        bounded = schema(a={"type": "integer", **bound})
+        assert field(filled_from(Grammar.json_schema(bounded), said, "How much?")) == {"type": "integer", **bound}
 
 
 def test_whatever_may_be_null_is_null_where_nothing_bears() -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from plume_memory.errors import PlumeError
+from plume_memory.forks import ModelLock
 from plume_memory.memory import ParametricMemory
 from plume_memory.store.database import Database
 from plume_memory.testing import tiny_engine
@@ -29,6 +30,8 @@ QUESTIONS = ("Where does Alice Keller live?", "Who lives in Zug?")
 
 def live(job: dict[str, Any], engine: Any) -> None:
     """Take the steps of a plan from the first that is not acknowledged on, then answer."""
+    # one thread of PyTorch's, so nothing of it is missing here: the model may be used in this fork
+    object.__setattr__(engine.base, "lock", ModelLock())
     acknowledged = Path(job["acknowledged"])
     done = len(acknowledged.read_text().splitlines()) if acknowledged.exists() else 0
     with ParametricMemory.open("alice", url=job["url"], artifacts=job["artifacts"], engine=engine) as memory:

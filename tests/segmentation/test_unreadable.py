@@ -31,6 +31,12 @@ WORDS = {
     "code": "def f(x):\n    return {key: value for key, value in x.items() if value}\n" * 20,
     "a long address": "The wiki is at https://wiki.example/" + "space/" * 30 + "ops .\n",
     "a table": "| name | price | stock |\n|---|---|---|\n" + "| bolt M8 | 0.12 | 4,000 |\n" * 40,
+    "a table of years": "\n".join(f"{year} 3215 3365 3115 3515" for year in range(2010, 2025)),
+    "accounts": "\n".join(f"DE8{n} 3704 0044 0532 0130 0{n} savings of child {n}" for n in range(8)),
+    "telephones": "\n".join(f"0049 30 12 34 56 7{n} Ada's office {n}" for n in range(8)),
+    "paths": "\n".join(f"/srv/projects/customers/ada-lovelace/report-2{n:02}" for n in range(8)),
+    "compact JSON": "[" + ",".join(f'{{"name":"Ada {n}","city":"Bern","age":{n}}}' for n in range(20)) + "]",
+    "JSON without a space": "[" + ",".join(f'{{"name":"Ada{n}","city":"Bern"}}' for n in range(20)) + "]",
     "a log": "2026-03-01 12:00:01,123 INFO api[17]: GET /v1/items/42 200 (12 ms)\n" * 20,
 }
 

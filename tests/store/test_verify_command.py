@@ -23,7 +23,7 @@ def filled(log: Log) -> Log:
 def test_a_whole_log_verifies(filled: Log, url: str, capsys: pytest.CaptureFixture[str]):
     assert main(["verify", "-m", "alice", "--db", url, "--json"]) == 0
     head_hash = filled.head("alice").chain_hash
-    assert json.loads(capsys.readouterr().out) == {"versions": 3, "head_hash": head_hash}
+    assert json.loads(capsys.readouterr().out) == {"versions": 3, "head_hash": head_hash, "derived": 0}
 
 
 @pytest.mark.parametrize(
