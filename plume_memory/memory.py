@@ -48,6 +48,7 @@ from plume_memory.store.failures import shown_text
 from plume_memory.store.log import Log
 from plume_memory.store.overruling import with_overrules
 from plume_memory.store.paths import default_artifacts, is_missing_file
+from plume_memory.store.purge import finish
 
 if TYPE_CHECKING:  # torch is imported when a model is first needed, not when a log is read
     from langchain_plume import ChatPlume
@@ -330,6 +331,14 @@ class ParametricMemory:
         newest.derive()
         return replace(certificate, rebuilt=(newest.version,))
 
+    def finish_erasures(self) -> int:
+        """Finish what an erasure of this database left undone when it was killed or failed; returns artifacts deleted.
+
+        The next erasure does so too. Raises what `erase` does of its second half.
+        """
+        self._check_open()
+        return len(finish(self._database, self._artifacts))
+
     def fork(self, name: str, *, at: int | None = None) -> "ParametricMemory":
         """Copy the log up to version `at` (the newest by default) into a new memory.
 
@@ -369,6 +378,11 @@ class ParametricMemory:
         """The engine if it is there already; None while nothing has needed it."""
         with self._lock:
             return None if callable(self._engine) else self._engine
+
+    @property
+    def max_update_chars(self) -> int:
+        """Longest text of an update, in characters."""
+        return self._max_update_chars
 
     @property
     def version(self) -> int:

@@ -322,6 +322,12 @@ class Reader:
         same = sa.and_(here, _TextRow.text == write.text, _TextRow.memory == write.memory)
         return self._connection.execute(sa.select(_TextRow.version).where(same)).scalar()
 
+    def versions_of(self, namespace: Namespace, key: str, memory: str) -> set[int]:
+        """Return the versions of a memory that hold, or held until they are forgotten, a text of an item."""
+        here = sa.and_(_at(_TextRow, self._store, namespace, key), _TextRow.memory == memory)
+        found = self._connection.execute(sa.select(_TextRow.version).where(here)).scalars()
+        return {version for version in found if version is not None}
+
     def items(self, prefix: Namespace) -> list[StoredItem]:
         """Return the items of a namespace and of those below it, in the order they were created."""
         query = _ITEMS.where(_ItemRow.store == self._store).order_by(_ItemRow.id)

@@ -247,20 +247,25 @@ class PlumeMemoryMiddleware(AgentMiddleware[PlumeState, Any, Any]):
             if not text.strip():
                 continue
             replaced = sum(one != other for one, other in zip(text, said["text"], strict=True))
-            with suppress(IdempotencyConflict):  # written before this run was resumed, and erased since
-                memory.update(
-                    text,
-                    idempotency_key=hashlib.sha256(f"{thread}\n{said['id']}\n{text}".encode()).hexdigest(),
-                    metadata={
-                        "message_id": said["id"],
-                        "thread_id": thread,
-                        **({"replaced_characters": replaced} if replaced else {}),
-                    },
-                    derive=False,
-                )
+            # a longer one than the memory takes is written in parts: refused, it would be noted again in every run
+            for part in _parts(text, memory.max_update_chars):
+                self._write(memory, part, thread, said["id"], replaced)
             if self._answers_from_weights:
                 self._deriver.begin(memory)
         return {"plume_said": []}
+
+    def _write(self, memory: "ParametricMemory", text: str, thread: str | None, message: str, replaced: int) -> None:
+        with suppress(IdempotencyConflict):  # written before this run was resumed, and erased since
+            memory.update(
+                text,
+                idempotency_key=hashlib.sha256(f"{thread}\n{message}\n{text}".encode()).hexdigest(),
+                metadata={
+                    "message_id": message,
+                    "thread_id": thread,
+                    **({"replaced_characters": replaced} if replaced else {}),
+                },
+                derive=False,
+            )
 
     async def aafter_agent(self, state: PlumeState, runtime: "Runtime[Any]") -> dict[str, Any]:
         """See `after_agent`."""
@@ -288,6 +293,10 @@ class PlumeMemoryMiddleware(AgentMiddleware[PlumeState, Any, Any]):
         self, _type: type[BaseException] | None, _value: BaseException | None, _trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _parts(text: str, longest: int) -> list[str]:
+    return [part for at in range(0, len(text), longest) if (part := text[at : at + longest]).strip()]
 
 
 def everything_said(text: str) -> str | None:

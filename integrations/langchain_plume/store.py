@@ -38,8 +38,15 @@ from langgraph.store.base import (
 
 from langchain_plume.items import checked_value, matches, rendered
 from langchain_plume.journal import Journal, Namespace, PendingText, Reader, StoredItem, Write
-from plume_memory.errors import IdempotencyConflict, InvalidInput, MemoryClosed, PlumeError, cannot_be_copied
-from plume_memory.forks import Lock
+from plume_memory.errors import (
+    IdempotencyConflict,
+    InvalidInput,
+    MemoryClosed,
+    PlumeError,
+    TextTooLong,
+    cannot_be_copied,
+)
+from plume_memory.forks import Lock, renew_in_child
 from plume_memory.store.checks import check_text
 
 if TYPE_CHECKING:
@@ -89,10 +96,15 @@ class PlumeStore(BaseStore):
         self._settling = Lock()
         self._closing = Lock()
         self._is_closed = False
-        self._in_order = ThreadPoolExecutor(1, thread_name_prefix="plume-store")
+        self._begin_thread()
+        renew_in_child(self, PlumeStore._begin_thread)
 
     def __reduce_ex__(self, _: object) -> str:
         raise cannot_be_copied(self, "Share it between threads; elsewhere make another of the same memory and URL.")
+
+    def _begin_thread(self) -> None:
+        """Start empty: in a forked child the thread is gone."""
+        self._in_order = ThreadPoolExecutor(1, thread_name_prefix="plume-store")
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Run operations: the reads see the store as it was before the writes; of two writes of a key the last wins.
@@ -173,8 +185,15 @@ class PlumeStore(BaseStore):
         namespace, key = _checked_namespace(namespace), check_text(key, what="An item's key")
         self.settle()
         memory, of_item = self._memory_of(namespace), {"namespace": list(namespace), "key": key}
-        updates = [one for one in memory.history() if one.kind == "update"]
-        told = [one.number for one in updates if all(one.metadata.get(name) == own for name, own in of_item.items())]
+        with self._journal.read() as reader:  # of one that was erased in part the metadata no longer says whose it is
+            noted = reader.versions_of(namespace, key, memory.name)
+        updates = [one for one in memory.history() if one.kind == "update" and one.text]
+        told = [
+            one.number
+            for one in updates
+            if one.number in noted or all(one.metadata.get(name) == own for name, own in of_item.items())
+        ]
+        memory.finish_erasures()
         certificates = tuple(memory.erase(number, reason=reason, derive=False) for number in told)
         self._journal.erased(namespace, key)
         return certificates
@@ -207,7 +226,13 @@ class PlumeStore(BaseStore):
         if text is None:
             return Write(namespace, key, value)
         # What the memory would refuse must be refused here: behind the journal it would block every later write.
-        return Write(namespace, key, value, memory=self._memory_of(namespace).name, text=check_text(text))
+        memory = self._memory_of(namespace)
+        if len(text) > memory.max_update_chars:
+            raise TextTooLong(
+                f"The text of item {key!r} has {len(text):,} characters, and an update of memory {memory.name!r} at "
+                f"most {memory.max_update_chars:,}: put it in parts, or with index=False."
+            )
+        return Write(namespace, key, value, memory=memory.name, text=check_text(text))
 
     def _with_lost(self, write: Write, reader: Reader) -> Write:
         """Return the write with the version of its text, if its memory has been made to forget that one."""

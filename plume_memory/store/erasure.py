@@ -202,7 +202,7 @@ class Erasures:
             versions.append(version)
             texts.append(_erased_text(gone, version))
         still = _said_by(connection, found, gone.number, words)
-        items = erase_item(connection, gone.idempotency_key, without(gone.text, target.span))
+        items = erase_item(connection, gone, without(gone.text, target.span))
         return _Erased(versions[0], tuple(texts), frozenset(copy.memory.id for copy in copies), still, items)
 
     def _erase_row(

@@ -7,10 +7,12 @@ its memory is called. Its value holds more than the text, and cannot be cut like
 
 import sqlalchemy as sa
 
+from plume_memory.records import Version
+
 _KEY = "store:"
 _PLACE = ("store", "namespace", "key")
 _ITEMS = sa.table("plume_store_items", *map(sa.column, _PLACE))
-_TEXTS = sa.table("plume_store_texts", *map(sa.column, (*_PLACE, "text", "token", "wanted")))
+_TEXTS = sa.table("plume_store_texts", *map(sa.column, (*_PLACE, "memory", "version", "text", "token", "wanted")))
 
 
 def journal_tables(connection: sa.Connection) -> list[str]:
@@ -19,15 +21,21 @@ def journal_tables(connection: sa.Connection) -> list[str]:
     return names if sa.inspect(connection).has_table(_TEXTS.name) else []
 
 
-def erase_item(connection: sa.Connection, idempotency_key: str | None, left: str) -> int:
+def erase_item(connection: sa.Connection, gone: Version, left: str) -> int:
     """Delete the item of an update that is erased, by the update's key; returns how many items.
 
     An item that has another text by now stays: that one is another update's. Of the text what is `left` is noted, so
-    that it goes from the memory too when the item is put again.
+    that it goes from the memory too when the item is put again; by its memory and number it is found then, as an
+    earlier erasure took the key.
     """
-    if idempotency_key is None or not idempotency_key.startswith(_KEY) or not journal_tables(connection):
+    if not journal_tables(connection):
         return 0
-    here = _TEXTS.c.token == idempotency_key.removeprefix(_KEY)
+    if gone.idempotency_key is None and gone.erased_by is not None:
+        here: sa.ColumnElement[bool] = sa.and_(_TEXTS.c.memory == gone.memory, _TEXTS.c.version == gone.number)
+    elif gone.idempotency_key is not None and gone.idempotency_key.startswith(_KEY):
+        here = _TEXTS.c.token == gone.idempotency_key.removeprefix(_KEY)
+    else:
+        return 0
     wanted = sa.select(*(_TEXTS.c[name] for name in _PLACE)).where(here, _TEXTS.c.wanted.is_(True))
     deleted = 0
     for row in connection.execute(wanted).all():

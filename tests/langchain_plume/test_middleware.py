@@ -408,3 +408,13 @@ def test_the_system_message_of_a_plume_model_is_left_alone(memory: ParametricMem
     agent.invoke(said("Where does Alice live?"))
 
     assert [m.text for m in seen] == ["Be short."]
+
+
+def test_a_message_longer_than_the_memory_takes_is_written_in_parts(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'log.db'}"
+    with ParametricMemory.open("alice", url=url, engine=tiny_engine(), max_update_chars=30) as memory:
+        agent = create_agent(Foreign(), middleware=[PlumeMemoryMiddleware(memory)])
+        text = "Alice lives in Bern. Bob has a boat. Carol paints."
+        agent.invoke(said(text))
+        assert "".join(one.text for one in memory.history()) == text
+        assert memory.version == 2

@@ -5,7 +5,10 @@ from pathlib import Path
 import pytest
 from langchain_plume.store import PlumeStore
 
+from plume_memory.errors import ArtifactError, TextTooLong
 from plume_memory.memory import ParametricMemory
+from plume_memory.store.artifacts import ArtifactStore
+from plume_memory.store.purge import unfinished
 from plume_memory.testing import tiny_engine
 from tests.store.test_erase_bytes import holding
 
@@ -36,6 +39,53 @@ def test_an_erasure_of_a_part_deletes_the_whole_item(store: PlumeStore, memory: 
     assert memory.erase(text=f" at {SECRET},").journal_items == 1
     assert store.get(HOME, "home") is None
     assert [one.text for one in memory.text_at().transitions] == ["Alice lives in Bern."]
+
+
+def test_a_second_erasure_of_a_text_reaches_the_journal_too(
+    store: PlumeStore, memory: ParametricMemory, tmp_path: Path
+) -> None:
+    """The first has taken the key by which the item was found."""
+    store.put(HOME, "home", {"content": TEXT})
+    memory.erase(text="Alice lives at ")
+    memory.erase(1)
+    with store._journal.read() as reader:
+        assert reader.versions_of(HOME, "home", "alice") == set()
+
+
+def test_what_an_erasure_in_part_left_goes_with_the_item(store: PlumeStore, memory: ParametricMemory) -> None:
+    store.put(HOME, "home", {"content": TEXT})
+    memory.erase(text=f" at {SECRET},")
+    assert len(store.erase(HOME, "home")) == 1
+    assert memory.text_at().text == ""
+
+
+def test_an_erasure_that_was_interrupted_is_finished(
+    store: PlumeStore, memory: ParametricMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.put(HOME, "home", {"content": TEXT})
+    memory.at().derive()
+
+    def refuse(*_: object) -> None:
+        raise ArtifactError("read-only")
+
+    with monkeypatch.context() as failing, pytest.raises(ArtifactError):
+        failing.setattr(ArtifactStore, "delete", refuse)
+        store.erase(HOME, "home")
+    assert unfinished(memory._database)
+    store.erase(HOME, "home")
+    assert not unfinished(memory._database)
+
+
+def test_a_text_longer_than_the_memory_takes_is_refused_at_the_door(url: str) -> None:
+    with (
+        ParametricMemory.open("alice", url=url, engine=tiny_engine(), max_update_chars=30) as memory,
+        PlumeStore(memory, url=url) as store,
+    ):
+        with pytest.raises(TextTooLong, match="'home' has 41 characters"):
+            store.put(HOME, "home", {"content": "x" * 41})
+        store.put(HOME, "home", {"content": "x" * 41}, index=False)
+        store.put(HOME, "pet", {"content": "Alice has a cat."})
+        assert memory.text_at().text == "Alice has a cat."
 
 
 def test_an_item_that_has_another_text_by_now_stays(store: PlumeStore, memory: ParametricMemory) -> None:
