@@ -1,4 +1,4 @@
-"""Reads cases that people wrote down: one JSON object a line, a set of pairs, a history or a set of claims.
+"""Reads cases that were written one by one: one JSON object a line, a set of pairs, a history or a set of claims.
 
 {"later": "…", "earlier": [["…", "replaces" | "adds" | "unrelated"], …]}
 {"texts": ["…", …], "replaces": [[later, earlier], …], "adds": [[later, earlier], …]}
