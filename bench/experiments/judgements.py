@@ -7,9 +7,9 @@
     python bench/experiments/judgements.py fit OUT.jsonl                   calibration, judged on the kind left out
     python bench/experiments/judgements.py cost                            seconds of a verdict and of `known`
 
-The files in `held_out/` were written one by one for this, by a language model; nothing was tuned on them but the five numbers of the
-calibration, each kind of text judged by what the other four give. One JSON line per figure; intervals are 95 %,
-resampled over pairs or memories.
+The files in `held_out/` were written one by one for this, by a language model; no number was chosen on them but the
+five of the calibration, each kind of text judged by what the other four give. One JSON line per figure; intervals are
+95 %, resampled over pairs or memories.
 """
 
 import argparse

@@ -74,7 +74,9 @@ class JudgeSettings(BaseModel):
     most: int = Field(default=5, ge=2, description="Most cases of a text.")
     claims: float = Field(default=1.0, gt=0, description="Texts with claims, for each of the `texts` with pairs.")
     facts: float = Field(default=0.7, ge=0, le=1, description="Share of texts that are invented facts, one at a time.")
-    written: float = Field(default=0.0, ge=0, lt=1, description="Share of texts with cases that were written one by one.")
+    written: float = Field(
+        default=0.0, ge=0, lt=1, description="Share of texts with cases that were written one by one."
+    )
     written_pairs: tuple[str, ...] = Field(default=(), description="Their files (training/written.py).")
     written_claims: tuple[str, ...] = Field(default=(), description="The same for claims.")
 
