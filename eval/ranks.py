@@ -13,10 +13,10 @@ import torch
 from eval.methods.parametric import PreparedPlume
 from eval.records import MuseQuestion
 from plume_memory.lora.factors import LoraFactors
-from plume_memory.model.adapters import attached, stack_rows
-from plume_memory.model.base import BaseModel, forward
+from plume_memory.model.adapters import stack_rows
+from plume_memory.model.base import BaseModel
 from plume_memory.model.fusion import fuse
-from plume_memory.model.streams import Row, cache_of
+from plume_memory.model.streams import Row, read_prompts
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +53,7 @@ def forced_logits(base: BaseModel, row: Row, answer: Sequence[int]) -> torch.Ten
     """Logits [T, V] that predict each of the T answer tokens behind a row's prompt, and behind its states."""
     forced = replace(row, prompt_ids=(*row.prompt_ids, *answer[:-1]))
     factors: list[LoraFactors | None] = [row.factors]
-    rows = stack_rows(factors, device=base.device, dtype=base.dtype)
-    before = row.states.tokens if row.states else 0
-    positions = before + torch.arange(len(forced.prompt_ids), device=base.device)[None]
-    with base.lock, torch.inference_mode(), attached(base.model, rows):
-        output = forward(
-            base.model.model,
-            cache_of(base, [forced], before),
-            ids=torch.tensor([forced.prompt_ids], device=base.device),
-            positions=positions,
-        )
-    return base.logits(output.last_hidden_state[0, len(row.prompt_ids) - 1 :])
+    adapters = stack_rows(factors, device=base.device, dtype=base.dtype)
+    with base.lock, torch.inference_mode():
+        hidden = read_prompts(base, [forced], base.passes.room(1, forced.tokens), adapters)
+        return base.passes.logits(hidden[0, len(row.prompt_ids) - 1 :])

@@ -28,7 +28,7 @@ from plume_memory.answering.options import settings_of
 from plume_memory.distill.settings import DistillSettings
 from plume_memory.engine import Engine
 from plume_memory.errors import InvalidInput, PromptTooLong
-from plume_memory.model.decode import DecodeSettings
+from plume_memory.model.queries import DecodeSettings
 from plume_memory.policy import AnswerPolicy
 
 PROMPTED: Mapping[str, Shown] = {

@@ -24,8 +24,9 @@ from plume_memory.lora.algebra import KeyedChunk, compose_chunks, scaled, weight
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.lora.files import to_bytes
 from plume_memory.model.base import BaseModel
-from plume_memory.model.decode import FusedDecoder, Query
+from plume_memory.model.decode import FusedDecoder
 from plume_memory.model.prompt import Framed
+from plume_memory.model.queries import Query
 from plume_memory.model.states import States
 from plume_memory.model.streams import Row
 from plume_memory.policy import AnswerPolicy, Calibration

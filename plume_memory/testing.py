@@ -48,12 +48,13 @@ def tiny_base(family: str = "llama", *, seed: int = 0, layers: int = 3, context_
     """Return a random float32 model of one family: hidden 32, MLP 64, byte vocabulary.
 
     Raises:
-        InvalidInput: not one of llama, qwen3, gemma2, mistral.
+        InvalidInput: not one of llama, mistral, qwen2, qwen3, gemma2.
     """
     import transformers as hf  # noqa: PLC0415 — three seconds; only tests that need a model pay them
 
     classes: dict[str, tuple[Any, Any]] = {
         "llama": (hf.LlamaConfig, hf.LlamaForCausalLM),
+        "qwen2": (hf.Qwen2Config, hf.Qwen2ForCausalLM),
         "qwen3": (hf.Qwen3Config, hf.Qwen3ForCausalLM),
         "gemma2": (hf.Gemma2Config, hf.Gemma2ForCausalLM),
         "mistral": (hf.MistralConfig, hf.MistralForCausalLM),

@@ -18,7 +18,7 @@ from hypernetwork import Bench, options
 from eval.metrics.confidence import estimate
 from plume_memory.lora.algebra import truncated, weighted_sum
 from plume_memory.lora.factors import LoraFactors
-from plume_memory.model.decode import Query
+from plume_memory.model.queries import Query
 from plume_memory.segmentation.sentences import sentence_spans
 
 RANKS = (8, 16, 32, 64, 128)

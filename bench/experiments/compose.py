@@ -23,7 +23,8 @@ from plume_memory.lora.algebra import weighted_sum
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.lora.files import load_factors, save_factors
 from plume_memory.model.base import BaseModel
-from plume_memory.model.decode import DecodeSettings, FusedDecoder, Query
+from plume_memory.model.decode import FusedDecoder
+from plume_memory.model.queries import DecodeSettings, Query
 from plume_memory.model.streams import Row
 from plume_memory.records import Unit, join_transitions
 from plume_memory.retrieval.lexical import UnitIndex

@@ -21,7 +21,8 @@ from common import GENERAL, mean, recall
 from plume_memory.distill import DistillationParameterizer, DistillSettings
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.model.base import BaseModel
-from plume_memory.model.decode import DecodeSettings, FusedDecoder, Query
+from plume_memory.model.decode import FusedDecoder
+from plume_memory.model.queries import DecodeSettings, Query
 from plume_memory.model.streams import Row
 
 UNRELATED = GENERAL[:6]

@@ -30,7 +30,7 @@ from plume_memory.lora.algebra import weighted_sum
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.memory import ParametricMemory
 from plume_memory.model.adapters import attached, stack_rows
-from plume_memory.model.decode import DecodeSettings, Query
+from plume_memory.model.queries import DecodeSettings, Query
 from plume_memory.model.streams import Row
 from plume_memory.records import Transition, join_transitions
 from plume_memory.segmentation.sentences import sentence_spans

@@ -19,7 +19,7 @@ from common import PROMPTS
 from plume_memory.answering.options import settings_of
 from plume_memory.engine import Engine
 from plume_memory.memory import ParametricMemory
-from plume_memory.model.decode import Query
+from plume_memory.model.queries import Query
 from plume_memory.model.streams import Row
 from plume_memory.records import Answer
 from plume_memory.training.sources.matching import holds

@@ -22,7 +22,7 @@ from common import with_interval
 from plume_memory.engine import Engine
 from plume_memory.lora.factors import LoraFactors, Pair
 from plume_memory.memory import ParametricMemory
-from plume_memory.model.decode import DecodeSettings, Query
+from plume_memory.model.queries import DecodeSettings, Query
 from plume_memory.model.streams import Row
 from plume_memory.training.sources.matching import holds
 

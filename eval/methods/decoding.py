@@ -9,7 +9,8 @@ from typing import Any
 
 from eval.methods.protocol import Reply
 from plume_memory.errors import InvalidInput
-from plume_memory.model.decode import Decoded, DecodeSettings, FusedDecoder, Query
+from plume_memory.model.decode import FusedDecoder
+from plume_memory.model.queries import Decoded, DecodeSettings, Query
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,9 @@ from plume_memory.distill.train import Progress, train_factors
 from plume_memory.errors import InvalidInput
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.model.base import BaseModel
-from plume_memory.model.decode import DecodeSettings, FusedDecoder, Query
+from plume_memory.model.decode import FusedDecoder
 from plume_memory.model.prompt import Message
+from plume_memory.model.queries import DecodeSettings, Query
 from plume_memory.model.streams import Row
 
 _PROMPTS = Path(__file__).parent / "prompts"

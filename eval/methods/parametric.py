@@ -21,7 +21,7 @@ from plume_memory.engine import Engine
 from plume_memory.errors import InvalidInput
 from plume_memory.lora.algebra import compose_global, frobenius_norm, scaled, weighted_sum
 from plume_memory.lora.factors import LoraFactors
-from plume_memory.model.decode import Decoded, Query
+from plume_memory.model.queries import Decoded, Query
 from plume_memory.model.streams import Row
 from plume_memory.records import History, ScoredUnit, Transition, join_transitions, join_units
 from plume_memory.retrieval.lexical import UnitIndex

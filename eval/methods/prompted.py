@@ -12,7 +12,7 @@ from eval.methods.decoding import Answerer, reply
 from eval.methods.protocol import Prepared, Reply
 from eval.records import MuseQuestion, MuseTransition
 from plume_memory.model.base import BaseModel
-from plume_memory.model.decode import Query
+from plume_memory.model.queries import Query
 from plume_memory.model.streams import Row
 from plume_memory.records import NOTICE
 from plume_memory.segmentation.sentences import segment

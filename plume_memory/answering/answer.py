@@ -21,8 +21,9 @@ from plume_memory.answering.grounding import is_grounded, source_of
 from plume_memory.encoding import Cache
 from plume_memory.engine import Engine
 from plume_memory.lora.factors import LoraFactors
-from plume_memory.model.decode import BATCH, Decoded, DecodeSettings, FusedDecoder, Query, Step
+from plume_memory.model.decode import BATCH, FusedDecoder
 from plume_memory.model.prompt import Framed
+from plume_memory.model.queries import Decoded, DecodeSettings, Query, Step
 from plume_memory.policy import AnswerPolicy
 from plume_memory.records import Answer, ScoredUnit, Signals, Usage, best_gain, join_units
 from plume_memory.retrieval.lexical import UnitIndex

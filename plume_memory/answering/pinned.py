@@ -32,9 +32,9 @@ from plume_memory.errors import ArtifactDamaged, InvalidInput
 from plume_memory.forks import Lock
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.lora.files import export_peft, save_factors
-from plume_memory.model.decode import DecodeSettings, Step, collect
 from plume_memory.model.hub import named_source
 from plume_memory.model.prompt import Message
+from plume_memory.model.queries import DecodeSettings, Step, collect
 from plume_memory.records import Answer, History, Replacement, ScoredUnit, Unit
 from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.retrieval.retrieve import retrieve

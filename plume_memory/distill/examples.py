@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from plume_memory.model.base import BaseModel
-from plume_memory.model.decode import DecodeSettings, FusedDecoder, Query
+from plume_memory.model.decode import FusedDecoder
+from plume_memory.model.queries import DecodeSettings, Query
 from plume_memory.model.streams import Row
 
 UNRELATED_PROMPTS = (

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from plume_memory.model.base import BaseModel
-from plume_memory.model.decode import DecodeSettings, FusedDecoder, Query
+from plume_memory.model.decode import FusedDecoder
 from plume_memory.model.prompt import Message
+from plume_memory.model.queries import DecodeSettings, Query
 from plume_memory.model.streams import Row
 
 _EXAMPLE = "In 1952 the bridge at Carn was rebuilt by Ola Venn, at a cost of 40,000 crowns."

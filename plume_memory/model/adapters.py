@@ -43,6 +43,22 @@ class AdapterRows:
         }
         return AdapterRows(kept, len(rows), self.rank, None if self.gate is None else self.gate[rows])
 
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """What rows of one buffer have in common: rank, places, and which tensors all rows share."""
+        return self.rank, frozenset((place, A.ndim, B.ndim) for place, (A, B) in self.modules.items())
+
+    def room(self, rows: int) -> "AdapterRows":
+        """Zeros of this shape for so many rows."""
+        empty = {place: (_empty(A, rows), _empty(B, rows)) for place, (A, B) in self.modules.items()}
+        return AdapterRows(empty, rows, self.rank)
+
+    def load(self, other: "AdapterRows") -> None:
+        """Take over rows of the same shape, in place; rows beyond theirs keep what they had."""
+        for place, pair in other.modules.items():
+            for held, given in zip(self.modules[place], pair, strict=True):
+                (held[: len(given)] if given.ndim == 3 else held).copy_(given)
+
 
 def stack_rows(
     factors: Sequence[LoraFactors | None],
@@ -95,6 +111,21 @@ def shared_rows(factors: LoraFactors, *, device: torch.device, dtype: torch.dtyp
     return AdapterRows(modules, 1, factors.rank)
 
 
+def require_fit(model: nn.Module, rows: AdapterRows) -> None:
+    """See that every adapted module is in the model.
+
+    Raises:
+        FactorsError: one is not, or its widths differ.
+    """
+    layers = decoder_layers(model)
+    for place, (A, B) in rows.modules.items():
+        _target(layers, *place, A, B)
+
+
+def _empty(like: Tensor, rows: int) -> Tensor:
+    return torch.zeros((rows, *like.shape[1:]) if like.ndim == 3 else like.shape, dtype=like.dtype, device=like.device)
+
+
 def _stack_module(
     factors: Sequence[LoraFactors | None],
     name: str,
@@ -103,9 +134,11 @@ def _stack_module(
     device: torch.device,
     dtype: torch.dtype,
 ) -> list[tuple[Tensor, Tensor]]:
-    example = next(f.modules[name] for f in factors if f is not None and name in f.modules)
+    present = [f for f in factors if f is not None and name in f.modules]
+    example = present[0].modules[name]
     d_in, d_out = example.A.shape[2], example.B.shape[2]
-    A = torch.zeros(len(layers), len(factors), d_in, rank, device=device, dtype=dtype)
+    is_shared = example.A.shape[:2] == (len(layers), rank) and all(f.modules[name].A is example.A for f in present)
+    A = None if is_shared else torch.zeros(len(layers), len(factors), d_in, rank, device=device, dtype=dtype)
     B = torch.zeros(len(layers), len(factors), rank, d_out, device=device, dtype=dtype)
     for row, f in enumerate(factors):
         if f is None or name not in f.modules:
@@ -117,9 +150,13 @@ def _stack_module(
                 f"{pair.A.shape[2]}→{pair.B.shape[2]}. They were built for different models."
             )
         at = torch.tensor([layers.index(layer) for layer in f.layers], device=device)
-        A[at, row, :, : f.rank] = pair.A.to(device=device, dtype=dtype).transpose(1, 2)
+        if A is not None:
+            A[at, row, :, : f.rank] = pair.A.to(device=device, dtype=dtype).transpose(1, 2)
         # Scale in the factors' own dtype: 45 · B rounded once, not twice.
         B[at, row, : f.rank] = (f.scale * pair.B).to(device=device, dtype=dtype)
+    if A is None:  # the very same tensor in all rows, as a network with one A for every text gives: multiplied once
+        shared = example.A.to(device=device, dtype=dtype).transpose(1, 2)
+        return [(shared[i], B[i]) for i in range(len(layers))]
     return [(A[i], B[i]) for i in range(len(layers))]
 
 

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,10 @@ from safetensors import SafetensorError
 from plume_memory.errors import InvalidInput, ModelError, UnknownArchitecture
 from plume_memory.forks import ModelLock
 from plume_memory.model.hub import content_fingerprint, fetch
+from plume_memory.model.key_values import Passes
+from plume_memory.model.modules import Modules
 from plume_memory.model.prompt import ChatFormat
+from plume_memory.model.transformer import Transformer
 
 SUPPORTED_FAMILIES = ("llama", "mistral", "qwen2", "qwen3", "gemma2")
 """Families whose decoder layers sit at `.model.layers` with an `mlp.down_proj`, tried by our tests or D2L."""
@@ -21,7 +25,7 @@ SUPPORTED_FAMILIES = ("llama", "mistral", "qwen2", "qwen3", "gemma2")
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class BaseModel:
     """A causal language model that never changes. Shared by every memory of an engine."""
 
@@ -97,14 +101,14 @@ class BaseModel:
         """Most tokens the model was made for, prompt and answer together."""
         return int(self.model.config.max_position_embeddings)
 
-    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
-        """Next-token logits [..., vocabulary] of final hidden states [..., width], soft-capped where the model does so.
+    @cached_property
+    def passes(self) -> Passes:
+        """Its forward pass. Made from the weights as they are when it is first asked for."""
+        return Transformer.of(self.model) or Modules(self.model)
 
-        On the contiguous states: PyTorch multiplies a strided batch by copying lm_head once per row.
-        """
-        logits: torch.Tensor = self.model.lm_head(hidden.contiguous())
-        cap = getattr(self.model.config, "final_logit_softcapping", None)
-        return cap * torch.tanh(logits / cap) if cap else logits
+    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Next-token logits [..., vocabulary] of final hidden states [..., width]; with gradients."""
+        return Modules(self.model).logits(hidden)
 
 
 def forward(

@@ -41,8 +41,8 @@ def js_divergence(log_p: Tensor, log_q: Tensor) -> Tensor:
     return (0.5 * (p_part + q_part).sum(-1)).clamp_min(0.0)
 
 
-def fuse(global_logits: Tensor, evidence_logits: Tensor, *, lambda_max: float, tau: float) -> Fused:
-    """Fuse the two streams' logits [N, V] of any floating dtype.
+def fuse(global_logits: Tensor, evidence_logits: Tensor, *, lambda_max: float | Tensor, tau: float | Tensor) -> Fused:
+    """Fuse the two streams' logits [N, V] of any floating dtype; λ_max and τ are one number each or [N].
 
     Law: with identical streams JS is 0, λ is 0 and the scores are log p_g.
     """

@@ -7,7 +7,6 @@ forbidden token back, and would change JS and λ_t. The trace therefore shows th
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
 
 import torch
 from llguidance import LLMatcher, LLTokenizer
@@ -63,51 +62,48 @@ class Vocabulary:
         return matcher
 
 
-class TokenMasks:
-    """What each query of one decode may say next; every query has a matcher of its own."""
+class TokenMask:
+    """What one query may say next."""
 
-    def __init__(self, stop_ids: frozenset[int], min_new_tokens: int, matchers: Sequence[LLMatcher]) -> None:
+    def __init__(self, stop_ids: frozenset[int], min_new_tokens: int, matcher: LLMatcher | None) -> None:
         """Start before the first token.
 
         Args:
             stop_ids: ids that end an answer; allowed only where the grammar accepts.
             min_new_tokens: they are forbidden before this many tokens, unless nothing else is allowed.
-            matchers: one per query, or none without a grammar.
+            matcher: the query's own; None without a grammar.
         """
         self._stop_ids = stop_ids
         self._min = min_new_tokens
-        self._matchers = matchers
+        self._matcher = matcher
         self._made = 0
 
-    def apply(self, scores: Tensor, running: Sequence[int]) -> Tensor:
-        """Return the scores [N, V] of the running queries' next token, −inf where it is forbidden.
+    def allowed(self, width: int) -> Tensor | None:
+        """Which tokens may come next, bool [V]; None where all may. To be asked once for each token.
 
         Raises:
             InvalidInput: the grammar has become too complex to follow.
         """
         self._made += 1
         early = self._made <= self._min
-        if not self._matchers and not early:
-            return scores
-        width = scores.shape[-1]
+        if self._matcher is None and not early:
+            return None
+        accepts = True
+        row = torch.ones(width, dtype=torch.bool)
+        if self._matcher is not None:
+            row = _next_tokens(self._matcher, width)
+            accepts = self._matcher.is_accepting()
         stops = torch.tensor([i for i in sorted(self._stop_ids) if i < width])
-        allowed = torch.ones(scores.shape, dtype=torch.bool)
-        for row, query in zip(allowed, running, strict=True):
-            accepts = True
-            if self._matchers:
-                row[:] = _next_tokens(self._matchers[query], width)
-                accepts = self._matchers[query].is_accepting()
-            row[stops] = False
-            row[stops] = bool(accepts and not (early and row.any()))
-        return scores.masked_fill(~allowed.to(scores.device), float("-inf"))
+        row[stops] = False
+        row[stops] = bool(accepts and not (early and row.any()))
+        return row
 
-    def take(self, query: int, token: int) -> bool:
-        """Advance a query by its token; returns whether nothing can follow it."""
-        if not self._matchers or token in self._stop_ids:
+    def take(self, token: int) -> bool:
+        """Advance by a token; returns whether nothing can follow it."""
+        if self._matcher is None or token in self._stop_ids:
             return False
-        matcher = self._matchers[query]
-        matcher.consume_token(token)
-        return bool(matcher.is_stopped()) and not matcher.is_error()
+        self._matcher.consume_token(token)
+        return bool(self._matcher.is_stopped()) and not self._matcher.is_error()
 
 
 def _next_tokens(matcher: LLMatcher, width: int) -> Tensor:

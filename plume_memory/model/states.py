@@ -14,7 +14,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from plume_memory.errors import FactorsError
-from plume_memory.model.base import BaseModel, forward
+from plume_memory.model.base import BaseModel
 
 _FORMAT = "plume-kv-1"
 
@@ -66,12 +66,11 @@ class States:
 
 def compile_states(base: BaseModel, ids: list[int]) -> States:
     """Encode `ids` with the bare base model and keep the key/value states of every layer."""
-    from transformers import DynamicCache  # noqa: PLC0415 — three seconds; loaded with the model anyway
-
-    cache = DynamicCache()
     with base.lock, torch.inference_mode():
-        forward(base.model.model, cache, ids=torch.tensor([ids], device=base.device))
+        cache = base.passes.room(1, len(ids))
+        positions = torch.arange(len(ids), device=base.device)[None]
+        base.passes.run(torch.tensor([ids], device=base.device), positions, cache)
     return States(
-        torch.stack([layer.keys[0] for layer in cache.layers]),
-        torch.stack([layer.values[0] for layer in cache.layers]),
+        torch.stack([layer[0, 0] for layer in cache.layers]),
+        torch.stack([layer[0, 1] for layer in cache.layers]),
     )

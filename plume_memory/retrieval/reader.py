@@ -23,8 +23,8 @@ from torch import Tensor
 from plume_memory.errors import InvalidInput
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.lru import LRUCache, Owned
-from plume_memory.model.adapters import AdapterRows, attached, shared_rows
-from plume_memory.model.base import BaseModel, forward
+from plume_memory.model.adapters import AdapterRows, require_fit, shared_rows
+from plume_memory.model.base import BaseModel
 
 logger = logging.getLogger(__name__)
 
@@ -92,6 +92,8 @@ class Reader:
     def __init__(self, base: BaseModel, reranker: LoraFactors | None = None, *, room: int = KEPT_BYTES) -> None:
         self._base = base
         self._adapter = None if reranker is None else shared_rows(reranker, device=base.device, dtype=base.dtype)
+        if self._adapter is not None:
+            require_fit(base.model, self._adapter)
         self._kept: LRUCache = LRUCache(room, size=attrgetter("nbytes"))
 
     def of(self, owner: Owned) -> "OwnedReader":
@@ -221,27 +223,25 @@ def _batches(lengths: Sequence[int], *, alike: bool = False) -> Iterator[list[in
 def _read(base: BaseModel, rows: Rows, adapter: AdapterRows | None) -> list[ReadText]:
     """Read rows of ids, in batches of one width each.
 
-    Padded on the right and without a mask: causal attention looks back only, through a sliding window too, so
-    no token of a row ever sees its padding.
+    Padded on the right: a token looks back only, so none ever sees its row's padding.
     """
-    from transformers import DynamicCache  # noqa: PLC0415 — loaded with the model anyway
-
     widths = [min(-(-len(row) // _WIDTHS) * _WIDTHS, base.context_window) for row in rows]
     found: dict[int, ReadText] = {}
     for batch in _batches(widths, alike=True):
         lengths = [len(rows[i]) for i in batch]
-        ids = torch.zeros(len(batch), widths[batch[0]], dtype=torch.long)  # [R, S]
+        width = widths[batch[0]]
+        ids = torch.zeros(len(batch), width, dtype=torch.long)  # [R, S]
         for at, i in enumerate(batch):
             ids[at, : lengths[at]] = torch.tensor(rows[i])
-        cache = DynamicCache()  # without the model's config: layers with a sliding window keep the whole text too
-        with base.lock, torch.inference_mode(), attached(base.model, adapter):
-            output = forward(base.model.model, cache, ids=ids.to(base.device))
-        for at, i in enumerate(batch):
-            keys, values = (
-                torch.stack([side[at, :, : lengths[at]] for side in sides])
-                for sides in zip(*((layer.keys, layer.values) for layer in cache.layers), strict=True)
-            )
-            found[i] = ReadText(keys, values, output.last_hidden_state[at, lengths[at] - 1].clone())
+        positions = torch.arange(width, device=base.device).expand(len(batch), -1)
+        with base.lock, torch.inference_mode():
+            cache = base.passes.room(len(batch), width)
+            hidden = base.passes.run(ids.to(base.device), positions, cache, adapters=adapter)
+            for at, i in enumerate(batch):
+                keys, values = (
+                    torch.stack([layer[at, side, :, : lengths[at]] for layer in cache.layers]) for side in (0, 1)
+                )
+                found[i] = ReadText(keys, values, hidden[at, lengths[at] - 1].clone())
     return [found[i] for i in range(len(rows))]
 
 
@@ -260,33 +260,19 @@ def _score(
 
 
 def _hidden_behind(base: BaseModel, read: Sequence[ReadText], ids: list[int], adapter: AdapterRows | None) -> Tensor:
-    """Final hidden states [R, len(ids), D] of the same ids behind each text, whose states are padded on the left."""
-    from transformers import DynamicCache  # noqa: PLC0415 — loaded with the model anyway
-
+    """Final hidden states [R, len(ids), D] of the same ids behind each text."""
     lengths = torch.tensor([text.keys.shape[2] for text in read])
-    width = int(lengths.max())
-    L, H, _, d = read[0].keys.shape
-    states = torch.zeros(2, L, len(read), H, width, d, dtype=read[0].keys.dtype, device=base.device)
-    for at, text in enumerate(read):
-        states[0, :, at, :, width - lengths[at] :] = text.keys
-        states[1, :, at, :, width - lengths[at] :] = text.values
-    cache = DynamicCache()
-    for layer in range(L):
-        cache.update(states[0, layer], states[1, layer], layer)
-    mask = torch.arange(width + len(ids)) >= (width - lengths)[:, None]  # [R, S + n]
-    with base.lock, torch.inference_mode(), attached(base.model, adapter):
-        hidden: Tensor = forward(
-            base.model.model,
-            cache,
-            ids=torch.tensor([ids], device=base.device).expand(len(read), -1),
-            mask=mask.to(base.device, torch.long),
-            positions=(lengths[:, None] + torch.arange(len(ids))).to(base.device),
-        ).last_hidden_state
-    return hidden
+    positions = (lengths[:, None] + torch.arange(len(ids))).to(base.device)
+    with base.lock, torch.inference_mode():
+        cache = base.passes.room(len(read), int(lengths.max()) + len(ids))
+        for at, text in enumerate(read):
+            cache.write(at, text.keys, text.values)
+        asked = torch.tensor([ids], device=base.device).expand(len(read), -1)
+        return base.passes.run(asked, positions, cache, adapters=adapter)
 
 
 def _log_p(base: BaseModel, hidden: Tensor, targets: Tensor) -> Tensor:
     """Log p of the target [R·n] at each hidden state [R·n, D], float32."""
     parts = zip(torch.split(hidden, _PROJECTED), torch.split(targets, _PROJECTED), strict=True)
-    loss = [torch.nn.functional.cross_entropy(base.logits(h).float(), t, reduction="none") for h, t in parts]
+    loss = [torch.nn.functional.cross_entropy(base.passes.logits(h).float(), t, reduction="none") for h, t in parts]
     return -torch.cat(loss)

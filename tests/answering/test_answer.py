@@ -21,8 +21,9 @@ from plume_memory.answering.grounding import source_of
 from plume_memory.answering.options import DecodeOptions, settings_of
 from plume_memory.errors import InvalidInput
 from plume_memory.model.base import BaseModel
-from plume_memory.model.decode import Decoded, DecodeSettings, FusedDecoder, Query, Step, collect
+from plume_memory.model.decode import FusedDecoder
 from plume_memory.model.grammar import Grammar
+from plume_memory.model.queries import Decoded, DecodeSettings, Query, Step, collect
 from plume_memory.model.streams import Row
 from plume_memory.policy import Calibration
 from plume_memory.records import ScoredUnit, Signals, TokenTrace, Unit

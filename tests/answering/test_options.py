@@ -6,8 +6,8 @@ import pytest
 
 from plume_memory.answering.options import settings_of
 from plume_memory.errors import InvalidInput
-from plume_memory.model.decode import DecodeSettings
 from plume_memory.model.grammar import Grammar
+from plume_memory.model.queries import DecodeSettings
 from plume_memory.policy import AnswerPolicy
 
 POLICY = AnswerPolicy(max_new_tokens=40, lambda_max=3.0, tau=0.1)

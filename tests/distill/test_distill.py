@@ -11,7 +11,8 @@ from plume_memory.errors import ParameterizerError
 from plume_memory.lora.files import to_bytes
 from plume_memory.model.adapters import attached, stack_rows
 from plume_memory.model.base import BaseModel
-from plume_memory.model.decode import DecodeSettings, FusedDecoder, Query
+from plume_memory.model.decode import FusedDecoder
+from plume_memory.model.queries import DecodeSettings, Query
 from plume_memory.model.streams import Row
 
 QUICK = DistillSettings(

@@ -14,7 +14,7 @@ from plume_memory.hypernet.shipped import shipped_hypernetwork
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.memory import ParametricMemory
 from plume_memory.model.base import BaseModel
-from plume_memory.model.decode import DecodeSettings, Query
+from plume_memory.model.queries import DecodeSettings, Query
 from plume_memory.model.streams import Row
 from plume_memory.testing import byte_tokenizer, tiny_base
 from plume_memory.training.facts import FactSource

@@ -28,7 +28,7 @@ from langchain_plume.messages import conversation
 from plume_memory import Engine, ParametricMemory
 from plume_memory.errors import InvalidInput, PromptTooLong
 from plume_memory.forks import Lock
-from plume_memory.model.streams import GrowingRows
+from plume_memory.model.running import RunningQueries
 from plume_memory.testing import tiny_engine
 
 ENGINE = tiny_engine()
@@ -335,7 +335,7 @@ def test_an_abandoned_stream_frees_everything(memory: ParametricMemory, end: str
             break
     gc.collect()
 
-    assert not [kept for kept in gc.get_objects() if type(kept) is GrowingRows]
+    assert not [kept for kept in gc.get_objects() if type(kept) is RunningQueries and len(kept)]
     with ThreadPoolExecutor(1) as other:
         other.submit(_take, ENGINE.base.lock).result(timeout=60)
     assert model.invoke("Where?").content == expected

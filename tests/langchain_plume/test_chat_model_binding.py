@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from plume_memory import Engine, ParametricMemory
 from plume_memory.answering.options import settings_of
-from plume_memory.model.decode import Query
+from plume_memory.model.queries import Query
 from plume_memory.model.streams import Row
 from plume_memory.pool import MemoryPool
 from plume_memory.testing import tiny_engine

@@ -6,16 +6,19 @@ reads everything, and ΔW is added at the positions behind the states alone.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 import torch
 
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.model.base import BaseModel
-from plume_memory.model.decode import Decoded, DecodeSettings, FusedDecoder, Query
+from plume_memory.model.decode import FusedDecoder
 from plume_memory.model.grammar import Grammar
+from plume_memory.model.queries import Decoded, DecodeSettings, Query
 from plume_memory.model.states import compile_states
 from plume_memory.model.streams import Row
+from plume_memory.model.transformer import Transformer
 from plume_memory.testing import random_factors
 
 EVIDENCE = ("Alice moved to Zurich in May. ", "No.", "The third ferry leaves at nine, they say; " * 2)
@@ -111,14 +114,17 @@ def test_a_batch_of_mixed_rows_equals_each_alone(tiny: BaseModel, fixed_shapes: 
     assert [ids_of(answer) for answer in together] == [ids_of(answer) for answer in alone]
 
 
-def test_all_rows_are_read_in_one_forward_pass(tiny: BaseModel) -> None:
+def test_all_rows_are_read_in_one_forward_pass(tiny: BaseModel, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = [query for query, _ in queries(tiny)]
     passes: list[tuple[int, ...]] = []
-    hook = tiny.model.model.register_forward_pre_hook(
-        lambda module, args, kwargs: passes.append(tuple(args[0].shape)), with_kwargs=True
-    )
+    run = Transformer.run
+
+    def counted(self: Transformer, ids: torch.Tensor, *rest: Any, **named: Any) -> torch.Tensor:
+        passes.append(tuple(ids.shape))
+        return run(self, ids, *rest, **named)
+
+    monkeypatch.setattr(Transformer, "run", counted)
     FusedDecoder(tiny).decode(asked, DecodeSettings(max_new_tokens=1))
-    hook.remove()
 
     longest = max(len(row.prompt_ids) for query in asked for row in (query.global_row, query.evidence_row) if row)
     assert passes == [(6, longest)]

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plume_memory.model.copying import Copying
-from plume_memory.model.decode import DecodeSettings, FusedDecoder, Query
+from plume_memory.model.decode import FusedDecoder
+from plume_memory.model.queries import DecodeSettings, Query
 from plume_memory.model.streams import Row
 from plume_memory.testing import tiny_base
 

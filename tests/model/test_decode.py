@@ -9,10 +9,11 @@ from plume_memory.errors import FactorsError, InvalidInput, PromptTooLong
 from plume_memory.lora.algebra import scaled
 from plume_memory.lora.factors import LoraFactors, Pair
 from plume_memory.model.base import BaseModel
-from plume_memory.model.decode import IDLE_SHAPES, Decoded, DecodeSettings, FusedDecoder, Query
+from plume_memory.model.decode import FusedDecoder
+from plume_memory.model.queries import Decoded, DecodeSettings, Query
 from plume_memory.model.repetition import repeated
 from plume_memory.model.states import States, compile_states
-from plume_memory.model.streams import Row
+from plume_memory.model.streams import GRAPHS, Row, RunningRows
 from plume_memory.testing import random_factors, tiny_base
 
 QUESTIONS = (
@@ -35,7 +36,7 @@ def merged_logits(base: BaseModel, ids: Sequence[int], factors: LoraFactors | No
             return base.model(input_ids=torch.tensor([list(ids)]), use_cache=False).logits[0, -1]
     finally:
         for layer, weight in saved.items():
-            base.model.model.layers[layer].mlp.down_proj.weight.data = weight
+            base.model.model.layers[layer].mlp.down_proj.weight.data.copy_(weight)  # in place: others may hold it
 
 
 def slow_reference(
@@ -173,12 +174,14 @@ def test_buffers_of_fixed_shape_never_carry_one_batchs_adapter_into_another(tiny
         assert ids(fixed.decode([query], SETTINGS)[0]) == ids(eager.decode([query], SETTINGS)[0])
 
 
-def test_few_buffers_of_fixed_shape_are_kept(tiny_llama: BaseModel) -> None:
-    decoder = FusedDecoder(tiny_llama, fixed_shapes=True)
-    for rank in range(1, 160, 20):
-        decoder.decode([Query(Row((5, 6), random_factors(tiny_llama, rank=rank)))], DecodeSettings(max_new_tokens=2))
+def test_few_shapes_stay_captured(tiny_llama: BaseModel) -> None:
+    rows = RunningRows(tiny_llama, fixed=True)
+    for rank in range(1, 160, 16):
+        numbers, _ = rows.admit([Row((5, 6), random_factors(tiny_llama, rank=rank))])
+        rows.step(dict.fromkeys(numbers, 7))
+        rows.leave(numbers)
 
-    assert len(decoder._idle) == IDLE_SHAPES
+    assert len(rows._graphs) == GRAPHS
 
 
 def test_streamed_text_equals_the_decoded_text(tiny: BaseModel) -> None:

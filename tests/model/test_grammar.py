@@ -11,9 +11,10 @@ from pydantic import Field
 from plume_memory import ParametricMemory
 from plume_memory.errors import InvalidInput
 from plume_memory.model.base import BaseModel
-from plume_memory.model.decode import DecodeSettings, FusedDecoder, Query
+from plume_memory.model.decode import FusedDecoder
 from plume_memory.model.grammar import Grammar, Limits
-from plume_memory.model.masks import KEPT, TokenMasks, Vocabulary
+from plume_memory.model.masks import KEPT, TokenMask, Vocabulary
+from plume_memory.model.queries import DecodeSettings, Query
 from plume_memory.model.streams import Row
 from plume_memory.testing import byte_tokenizer, random_factors, tiny_base, tiny_engine
 
@@ -107,17 +108,22 @@ def test_a_token_that_both_streams_prefer_is_never_chosen_when_it_is_forbidden(t
 
 
 def test_the_chosen_token_is_the_best_allowed_one_of_the_fused_scores() -> None:
-    masks = TokenMasks(frozenset({0}), 0, [Vocabulary(BASE).matcher(Grammar.lark('start: "a" | "b"'))])
-    a, b, c = (BASE.chat.encode(letter)[0] for letter in "abc")
-    scores = torch.zeros(1, 259)
-    scores[0, [a, b, c, 0]] = torch.tensor([1.0, 2.0, 9.0, 8.0])
+    mask = TokenMask(frozenset({0}), 0, Vocabulary(BASE).matcher(Grammar.lark('start: "a" | "b"')))
+    a, b = (BASE.chat.encode(letter)[0] for letter in "ab")
 
-    masked = masks.apply(scores, [0])
+    allowed = mask.allowed(259)
 
-    assert int(masked.argmax()) == b
-    assert set(torch.isfinite(masked[0]).nonzero().flatten().tolist()) == {a, b}
-    assert float(scores[0, c]) == 9.0, "the scores of the trace stay as they are"
-    assert masks.take(0, b)
+    assert allowed is not None
+    assert set(allowed.nonzero().flatten().tolist()) == {a, b}
+    assert mask.take(b)
+    settings = DecodeSettings(grammar=Grammar.lark('start: "a" | "b"'), top_candidates=259)
+    [answer] = FusedDecoder(BASE).decode([asked(BASE)], settings)
+    [token] = answer.trace
+    fused = {one.token_id: one.log_prob for one in token.global_top}
+    for one in token.evidence_top:
+        fused[one.token_id] += token.weight * one.log_prob
+    assert len(fused) == 259, "the scores of the trace stay as they are"
+    assert token.token_id == max((a, b), key=lambda one: fused[one])
 
 
 BASE = tiny_base("llama")

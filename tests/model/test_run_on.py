@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plume_memory.model.base import BaseModel
-from plume_memory.model.decode import DecodeSettings, FusedDecoder, Query, collect
+from plume_memory.model.decode import FusedDecoder
 from plume_memory.model.grammar import Grammar
+from plume_memory.model.queries import DecodeSettings, Query, collect
 from plume_memory.model.run_on import LONGEST, RunOn
 from plume_memory.model.streams import Row
 from plume_memory.terms import terms_of

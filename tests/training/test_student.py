@@ -11,7 +11,7 @@ from plume_memory import AnswerPolicy, Engine
 from plume_memory.engine import Evidence
 from plume_memory.model.adapters import AdapterRows, attached, stack_rows
 from plume_memory.model.states import compile_states
-from plume_memory.model.streams import Row, prefill
+from plume_memory.model.streams import Row, RunningRows
 from plume_memory.records import Unit
 from plume_memory.testing import HashParameterizer, random_factors, tiny_base
 from plume_memory.training.items import Item, ItemWriter
@@ -123,7 +123,7 @@ class Nowhere:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_with_states_beside_a_row_is_the_evidence_row_of_an_answer(family: str) -> None:
-    """Every token of every answer, against `Engine.query` and `prefill`; the last row carries the adapter alone.
+    """Every token of every answer, against `Engine.query` and `RunningRows`; the last row carries the adapter alone.
 
     Head and first text are longer than the sliding window (24) of gemma2 and mistral. float32.
     """
@@ -141,8 +141,9 @@ def test_with_states_beside_a_row_is_the_evidence_row_of_an_answer(family: str) 
             told = writer.answer(ask).target_ids
             for end in range(len(told)):
                 with torch.no_grad():
-                    step = prefill(tiny, [Row((*row.prompt_ids, *told[:end]), row.factors, row.states)])
-                expected.append(step.logits[0])
+                    rows = RunningRows(tiny, fixed=False)
+                    _, logits = rows.admit([Row((*row.prompt_ids, *told[:end]), row.factors, row.states)])
+                expected.append(logits[0])
         factors.append(evidence.factors)
     packed = pack(
         [[writer.answer(ask) for ask in asks] for asks in ASKS],

@@ -16,7 +16,7 @@ from eval.records import MuseQuestion, MuseTransition
 from plume_memory.errors import InvalidInput
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.model.base import BaseModel
-from plume_memory.model.decode import Query
+from plume_memory.model.queries import Query
 from plume_memory.model.streams import Row
 
 

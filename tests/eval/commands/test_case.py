@@ -10,7 +10,7 @@ import pytest
 from eval.cli import main
 from eval.rows import RowFolder
 from plume_memory.answering.answer import decode_all
-from plume_memory.model.decode import DecodeSettings
+from plume_memory.model.queries import DecodeSettings
 
 
 def options(tiny_model_folder: Path, tiny_network_folder: Path, records_file: Path, out: Path) -> list[str]:

@@ -6,7 +6,8 @@ from eval.methods.decoding import Answerer, replies, reply
 from eval.methods.protocol import Reply
 from plume_memory.errors import InvalidInput
 from plume_memory.model.base import BaseModel
-from plume_memory.model.decode import Decoded, DecodeSettings, FusedDecoder, Query
+from plume_memory.model.decode import FusedDecoder
+from plume_memory.model.queries import Decoded, DecodeSettings, Query
 from plume_memory.model.streams import Row
 from plume_memory.records import Usage
 from plume_memory.testing import random_factors

@@ -13,7 +13,8 @@ from plume_memory.errors import InvalidInput, PromptTooLong
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.model.adapters import attached, stack_rows
 from plume_memory.model.base import BaseModel
-from plume_memory.model.decode import DecodeSettings, FusedDecoder, Query
+from plume_memory.model.decode import FusedDecoder
+from plume_memory.model.queries import DecodeSettings, Query
 from plume_memory.model.streams import Row
 
 QUICK = DistillSettings.paper().model_copy(update={"epochs": 8, "learning_rate": 0.02, "teacher_tokens": 6})

@@ -11,7 +11,7 @@ from eval.records import MuseQuestion, MuseTransition
 from plume_memory import AnswerPolicy
 from plume_memory.answering.options import settings_of
 from plume_memory.engine import Engine
-from plume_memory.model.decode import Decoded, Query
+from plume_memory.model.queries import Decoded, Query
 from plume_memory.records import NOTICE, Usage
 from plume_memory.testing import tiny_engine
 

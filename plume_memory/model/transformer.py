@@ -1,0 +1,295 @@
+"""The forward pass of the supported families in plain torch: adapters and cache are arguments, weights are fused.
+
+Hugging Face's modules (model/modules.py) are the reference it is tested against, and the path of models that are not
+made of plain linear layers. Exact in float32 but for the order of sums.
+
+Legend: R rows, T tokens, W columns of the cache, E hidden width, F MLP width, H query heads, K key/value heads,
+G = H / K, D width of a head, r rank.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from plume_memory.model.adapters import AdapterRows, Place, decoder_layers
+from plume_memory.model.key_values import KeyValues, Watch, visible
+from plume_memory.model.linear import Linear, joined
+
+_ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")
+_MLP = ("gate_proj", "up_proj", "down_proj")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layer:
+    """Weights of one decoder layer."""
+
+    before_attention: Tensor
+    after_attention: Tensor | None
+    """Gemma-2 alone normalises what attention and MLP put out."""
+    before_mlp: Tensor
+    after_mlp: Tensor | None
+    qkv: Linear
+    out: Linear
+    gate_up: Linear
+    down: Linear
+    query_norm: Tensor | None
+    """Qwen-3 alone normalises queries and keys by head, [D]."""
+    key_norm: Tensor | None
+    window: int | None
+    """Tokens that it sees, the own one included; None: all."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Transformer:
+    """A decoder and its head, without a state of its own."""
+
+    embedding: Tensor
+    """[V, E]."""
+    layers: tuple[Layer, ...]
+    norm: Tensor
+    head: Linear
+    frequencies: Tensor
+    """Of the rotary positions, float32 [D / 2]."""
+    rotary_scale: float
+    heads: int
+    key_heads: int
+    head_width: int
+    scale: float
+    """What queries · keys is multiplied by."""
+    eps: float
+    activation: Callable[[Tensor], Tensor]
+    embedding_scale: float | None
+    wide_norms: bool
+    """Norms multiply in float32 (Gemma-2), not in the model's dtype."""
+    score_cap: float | None
+    logit_cap: float | None
+
+    @classmethod
+    def of(cls, model: nn.Module) -> "Transformer | None":
+        """Take the weights of a Hugging Face causal LM of a supported family.
+
+        None where it is not made of plain linear layers (quantised, wrapped by PEFT) or its rotary frequencies depend
+        on the length of the text: its own modules know better.
+        """
+        any_model: Any = model
+        config = any_model.config
+        blocks = decoder_layers(model)
+        rotary = getattr(any_model.model, "rotary_emb", None)
+        if rotary is None or getattr(rotary, "rope_type", "default") in ("dynamic", "longrope"):
+            return None
+        if any(type(linear) is not nn.Linear for block in blocks for linear in _linears(block)):
+            return None
+        if type(any_model.lm_head) is not nn.Linear:
+            return None
+        is_gemma = config.model_type == "gemma2"
+        attention: Any = blocks[0].self_attn
+        return cls(
+            embedding=any_model.model.embed_tokens.weight.detach(),
+            layers=tuple(_layer(block, window_of(config, at), is_gemma) for at, block in enumerate(blocks)),
+            norm=_norm(any_model.model.norm, is_gemma),
+            head=Linear.of(any_model.lm_head.weight, any_model.lm_head.bias),
+            frequencies=rotary.inv_freq.detach().float(),
+            rotary_scale=float(rotary.attention_scaling),
+            heads=config.num_attention_heads,
+            key_heads=config.num_key_value_heads,
+            head_width=attention.head_dim,
+            scale=float(attention.scaling),
+            eps=config.rms_norm_eps,
+            activation=_activation(config),
+            embedding_scale=config.hidden_size**0.5 if is_gemma else None,
+            wide_norms=is_gemma,
+            score_cap=getattr(config, "attn_logit_softcapping", None),
+            logit_cap=getattr(config, "final_logit_softcapping", None),
+        )
+
+    @property
+    def windows(self) -> tuple[int | None, ...]:
+        """See `Passes`."""
+        return tuple(layer.window for layer in self.layers)
+
+    def room(self, rows: int, width: int) -> KeyValues:
+        """See `Passes`."""
+        shape = (rows, 2, self.key_heads, width, self.head_width)
+        like = self.embedding
+        return KeyValues(tuple(torch.zeros(shape, dtype=like.dtype, device=like.device) for _ in self.layers))
+
+    def run(
+        self,
+        ids: Tensor,
+        positions: Tensor,
+        cache: KeyValues | None = None,
+        *,
+        mask: Tensor | None = None,
+        adapters: AdapterRows | None = None,
+        watch: Watch | None = None,
+    ) -> Tensor:
+        """See `Passes`."""
+        x = F.embedding(ids, self.embedding)
+        if self.embedding_scale is not None:
+            x = x * torch.tensor(self.embedding_scale, dtype=x.dtype)
+        turn = self._turn(positions, x.dtype)
+        masks = self._masks(positions, cache, mask)
+        where = None if cache is None else (torch.arange(len(ids), device=ids.device)[:, None], positions)
+        beside = {} if adapters is None else adapters.modules
+        gate = None if adapters is None else adapters.gate
+        for at, layer in enumerate(self.layers):
+            if watch and (see := watch.get((at, ""))):
+                see(x)
+            adapted = _Adapted(at, beside, gate)
+            held = None if cache is None or where is None else (cache.layers[at], where)
+            seen = self._attended(
+                layer, self._normed(x, layer.before_attention), turn, held, masks[layer.window], adapted
+            )
+            x = x + (seen if layer.after_attention is None else self._normed(seen, layer.after_attention))
+            h = self._normed(x, layer.before_mlp)
+            gate_up = layer.gate_up(h)
+            half = gate_up.shape[-1] // 2
+            adapted.add("mlp.gate_proj", h, gate_up[..., :half])
+            adapted.add("mlp.up_proj", h, gate_up[..., half:])
+            h = self.activation(gate_up[..., :half]) * gate_up[..., half:]
+            if watch and (see := watch.get((at, "mlp.down_proj"))):
+                see(h)
+            y = layer.down(h)
+            adapted.add("mlp.down_proj", h, y)
+            x = x + (y if layer.after_mlp is None else self._normed(y, layer.after_mlp))
+        return self._normed(x, self.norm)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """See `Passes`."""
+        logits = self.head(hidden)
+        return logits if self.logit_cap is None else self.logit_cap * torch.tanh(logits / self.logit_cap)
+
+    def _attended(
+        self,
+        layer: Layer,
+        h: Tensor,
+        turn: tuple[Tensor, Tensor],
+        held: tuple[Tensor, tuple[Tensor, Tensor]] | None,
+        mask: Tensor,
+        adapted: "_Adapted",
+    ) -> Tensor:
+        R, T, _ = h.shape
+        H, K, D = self.heads, self.key_heads, self.head_width
+        qkv = layer.qkv(h)
+        adapted.add("self_attn.q_proj", h, qkv[..., : H * D])
+        adapted.add("self_attn.k_proj", h, qkv[..., H * D : (H + K) * D])
+        adapted.add("self_attn.v_proj", h, qkv[..., (H + K) * D :])
+        split = qkv.view(R, T, H + 2 * K, D)
+        turned = split[:, :, : H + K]
+        if layer.query_norm is not None and layer.key_norm is not None:
+            turned = torch.cat(
+                [self._normed(turned[:, :, :H], layer.query_norm), self._normed(turned[:, :, H:], layer.key_norm)],
+                dim=2,
+            )
+        cos, sin = turn
+        turned = turned * cos + torch.cat([turned[..., D // 2 :], turned[..., : D // 2]], dim=-1) * sin
+        keys_values = torch.stack([turned[:, :, H:], split[:, :, H + K :]], dim=2)  # [R, T, 2, K, D]
+        if held is None:
+            kept = keys_values.permute(0, 2, 3, 1, 4)
+        else:
+            kept, (rows, columns) = held
+            kept[rows, :, :, columns] = keys_values
+        # The G queries of a key head are G · T queries to it: no key is copied.
+        queries = turned[:, :, :H].view(R, T, K, H // K, D).permute(0, 2, 3, 1, 4).reshape(R, K, -1, D)
+        seen = self._weighed(queries, kept[:, 0], kept[:, 1], mask)
+        seen = seen.view(R, K, H // K, T, D).permute(0, 3, 1, 2, 4).reshape(R, T, H * D)
+        out = layer.out(seen)
+        adapted.add("self_attn.o_proj", seen, out)
+        return out
+
+    def _weighed(self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
+        if self.score_cap is None:
+            return F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, scale=self.scale)
+        # PyTorch's fused attention cannot cap scores.
+        scores = self.score_cap * torch.tanh(queries @ keys.transpose(2, 3) * self.scale / self.score_cap)
+        weights = (scores + mask).softmax(-1, dtype=torch.float32)
+        return weights.to(values.dtype) @ values
+
+    def _normed(self, x: Tensor, weight: Tensor) -> Tensor:
+        if self.wide_norms:
+            return F.rms_norm(x.float(), weight.shape, weight, self.eps).to(x.dtype)
+        return F.rms_norm(x, weight.shape, weight, self.eps)
+
+    def _turn(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """Cosines, and sines with the sign of the half that they turn: [R, T, 1, D]."""
+        angles = positions[..., None].float() * self.frequencies
+        cos, sin = angles.cos() * self.rotary_scale, angles.sin() * self.rotary_scale
+        return (
+            torch.cat([cos, cos], dim=-1)[:, :, None].to(dtype),
+            torch.cat([-sin, sin], dim=-1)[:, :, None].to(dtype),
+        )
+
+    def _masks(self, positions: Tensor, cache: KeyValues | None, mask: Tensor | None) -> dict[int | None, Tensor]:
+        """By window, what is added to scores: 0 where a token sees a column, −inf elsewhere; [R, 1, G · T, W]."""
+        found = {}
+        for window in set(self.windows):
+            seen = visible(positions, None if cache is None else cache.width, window, mask)
+            added = torch.zeros(seen.shape, dtype=self.embedding.dtype, device=seen.device)
+            found[window] = added.masked_fill_(~seen, float("-inf")).repeat(1, 1, self.heads // self.key_heads, 1)
+        return found
+
+
+class _Adapted:
+    """The adapters of one layer."""
+
+    __slots__ = ("_beside", "_gate", "_layer")
+
+    def __init__(self, layer: int, beside: Mapping[Place, tuple[Tensor, Tensor]], gate: Tensor | None) -> None:
+        self._layer, self._beside, self._gate = layer, beside, gate
+
+    def add(self, name: str, x: Tensor, output: Tensor) -> None:
+        """Add a module's delta to its output, in place."""
+        pair = self._beside.get((self._layer, name))
+        if pair is None:
+            return
+        inner = torch.matmul(x.to(pair[0].dtype), pair[0])
+        output += torch.matmul(inner if self._gate is None else inner * self._gate, pair[1]).to(output.dtype)
+
+
+def _linears(block: Any) -> list[nn.Module]:
+    return [
+        *(getattr(block.self_attn, name) for name in _ATTENTION),
+        *(getattr(block.mlp, name) for name in _MLP),
+    ]
+
+
+def _layer(block: Any, window: int | None, is_gemma: bool) -> Layer:
+    attention, mlp = block.self_attn, block.mlp
+    before_mlp = block.pre_feedforward_layernorm if is_gemma else block.post_attention_layernorm
+    by_head = getattr(attention, "q_norm", None)
+    return Layer(
+        before_attention=_norm(block.input_layernorm, is_gemma),
+        after_attention=_norm(block.post_attention_layernorm, is_gemma) if is_gemma else None,
+        before_mlp=_norm(before_mlp, is_gemma),
+        after_mlp=_norm(block.post_feedforward_layernorm, is_gemma) if is_gemma else None,
+        qkv=joined([attention.q_proj, attention.k_proj, attention.v_proj]),
+        out=joined([attention.o_proj]),
+        gate_up=joined([mlp.gate_proj, mlp.up_proj]),
+        down=joined([mlp.down_proj]),
+        query_norm=None if by_head is None else _norm(by_head, False),
+        key_norm=None if by_head is None else _norm(attention.k_norm, False),
+        window=window,
+    )
+
+
+def _norm(module: Any, is_gemma: bool) -> Tensor:
+    weight: Tensor = module.weight.detach()
+    return 1.0 + weight.float() if is_gemma else weight
+
+
+def window_of(config: Any, layer: int) -> int | None:
+    """Tokens that a layer sees, by a Hugging Face config; None: all."""
+    kinds = getattr(config, "layer_types", None)
+    window: int | None = getattr(config, "sliding_window", None)
+    return window if not kinds or kinds[layer] == "sliding_attention" else None
+
+
+def _activation(config: Any) -> Callable[[Tensor], Tensor]:
+    from transformers.activations import ACT2FN  # noqa: PLC0415 — loaded with the model anyway
+
+    name = getattr(config, "hidden_activation", None) or config.hidden_act
+    return F.silu if name == "silu" else ACT2FN[name]
