@@ -147,10 +147,10 @@ class Workbench:
             InvalidInput: an override that its kind does not have.
         """
         engine, kind = self.engine, spec.kind
-        answerer = Answerer(engine.decoder, self._decoding(engine), batch)
+        answerer = Answerer(engine.scheduler, self._decoding(engine), batch)
         if kind in FORMS:
             own = self._composed_with(spec)
-            answerer = Answerer(own.decoder, self._decoding(own), batch)
+            answerer = Answerer(own.scheduler, self._decoding(own), batch)
             return Plume(own, cache, answerer, *FORMS[kind])
         if kind == "anyedit":
             return self._anyedit(spec, answerer)

@@ -24,7 +24,6 @@ from plume_memory.lora.algebra import KeyedChunk, compose_chunks, scaled, weight
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.lora.files import to_bytes
 from plume_memory.model.base import BaseModel
-from plume_memory.model.decode import FusedDecoder
 from plume_memory.model.prompt import Framed
 from plume_memory.model.queries import Query
 from plume_memory.model.states import States
@@ -34,6 +33,7 @@ from plume_memory.records import History, Unit, join_units
 from plume_memory.retrieval.judge import Judge
 from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.retrieval.reader import Reader
+from plume_memory.scheduling import Scheduler
 from plume_memory.segmentation.tokens import counter_of
 from plume_memory.segmentation.windows import Segmenter, WindowRule
 from plume_memory.superseding import Superseding, told_of
@@ -75,6 +75,7 @@ class Engine:
         reranker: LoraFactors | None = None,
         judge: JudgeWeights | None = None,
         calibration: Calibration | None = None,
+        scheduler: Scheduler | None = None,
     ) -> None:
         """Put an engine together.
 
@@ -88,6 +89,7 @@ class Engine:
             judge: says what a text replaces and whether an answer is supported; without one nothing is replaced but by
                 the caller's word, and confidence rests on fewer signals.
             calibration: of `Answer.confidence`, fitted for the parameterizer; by default none.
+            scheduler: of the model's decoding, shared with its other engines; by default its own.
 
         Raises:
             InvalidInput: an adapter as evidence without a parameterizer, or a value of the policy that does nothing.
@@ -103,7 +105,7 @@ class Engine:
         self.base = base
         self.parameterizer = parameterizer
         self.calibration = calibration or Calibration()
-        self.decoder = FusedDecoder(base)
+        self.scheduler = scheduler or Scheduler(base)
         self.reader = Reader(base, reranker)
         self.encoder = TextEncoder(base, parameterizer)
         self.segmenter = Segmenter(
@@ -178,6 +180,7 @@ class Engine:
             reranker=self._reranker,
             judge=self._judge_weights,
             calibration=self.calibration,
+            scheduler=self.scheduler,
         )
 
     @cached_property

@@ -12,6 +12,8 @@
     │   ├── UnknownArchitecture
     │   ├── ForkedEngine        a model used in a fork of the process that loaded it
     │   └── PromptTooLong
+    ├── Busy                    more questions wait than are held
+    ├── DeadlineExceeded        an answer was not decoded in the time given
     ├── FactorsError            LoRA factors that do not fit together or do not fit the model
     ├── CheckpointError
     │   └── UnsafeCheckpoint    a pickle that names something the converter does not admit
@@ -94,6 +96,14 @@ class UnknownArchitecture(ModelError):
 
 class PromptTooLong(ModelError):
     """The prompt and the answer do not fit the model's context window."""
+
+
+class Busy(PlumeError):
+    """More questions wait than the scheduler holds."""
+
+
+class DeadlineExceeded(PlumeError, TimeoutError):
+    """An answer was not decoded within the time its caller gave it."""
 
 
 class FactorsError(PlumeError, ValueError):

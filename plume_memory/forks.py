@@ -7,6 +7,7 @@ are not there: the child hangs in its first multiplication (gunicorn --preload, 
 import os
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
@@ -59,12 +60,22 @@ class ReentrantLock(Lock):
         return threading.RLock()
 
 
-class ModelLock(ReentrantLock):
-    """Held for one forward pass at a time, in the process that loaded the model alone."""
+class ModelLock:
+    """Held for one forward pass at a time, in the process that loaded the model alone. First come, first served.
+
+    Reentrant. A plain lock is taken again by who has just let go of it: a decode would keep out everybody who reads.
+    """
 
     def __init__(self) -> None:
-        super().__init__()
         self._process = os.getpid()
+        self._renew()
+        renew_in_child(self, ModelLock._renew)
+
+    def _renew(self) -> None:
+        self._mutex = threading.Lock()
+        self._holder: int | None = None
+        self._depth = 0
+        self._waiting: deque[tuple[int, threading.Event]] = deque()
 
     def check(self) -> None:
         """Raise where the model cannot run.
@@ -82,4 +93,35 @@ class ModelLock(ReentrantLock):
 
     def __enter__(self) -> None:
         self.check()
-        super().__enter__()
+        me = threading.get_ident()
+        with self._mutex:
+            if self._holder in (None, me):
+                self._holder, self._depth = me, self._depth + 1
+                return
+            turn = threading.Event()
+            self._waiting.append((me, turn))
+        try:
+            turn.wait()
+        except BaseException:  # interrupted while it waited: nobody waits for a turn that nobody takes
+            with self._mutex:
+                if turn.is_set():
+                    self._hand_over()
+                else:
+                    self._waiting.remove((me, turn))
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._mutex:
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        self._depth -= 1
+        if self._depth:
+            return
+        self._holder = None
+        if self._waiting:
+            self._holder, turn = self._waiting.popleft()
+            self._depth = 1
+            turn.set()

@@ -23,11 +23,11 @@ from plume_memory.lora.algebra import weighted_sum
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.lora.files import load_factors, save_factors
 from plume_memory.model.base import BaseModel
-from plume_memory.model.decode import FusedDecoder
 from plume_memory.model.queries import DecodeSettings, Query
 from plume_memory.model.streams import Row
 from plume_memory.records import Unit, join_transitions
 from plume_memory.retrieval.lexical import UnitIndex
+from plume_memory.scheduling import Scheduler
 
 WEIGHTS = ((1.0, 0.75), (0.5, 0.5), (0.4, 0.5), (0.3, 0.5))
 LAMBDAS = ((1.0, 0.3), (2.0, 0.3), (5.0, 0.3), (10.0, 0.05))
@@ -41,7 +41,7 @@ class Sweep:
 
     def __init__(self, records: list[dict[str, Any]], cache: Path) -> None:
         self.base = BaseModel.load("smollm2-135m")
-        self.decoder = FusedDecoder(self.base)
+        self.decoder = Scheduler(self.base)
         self.asked: list[Asked] = [(record, qa) for record in records for qa in record["qas"]]
         self.factors = {record["id"]: self._distilled(record, cache) for record in records}
 

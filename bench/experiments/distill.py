@@ -21,9 +21,9 @@ from common import GENERAL, mean, recall
 from plume_memory.distill import DistillationParameterizer, DistillSettings
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.model.base import BaseModel
-from plume_memory.model.decode import FusedDecoder
 from plume_memory.model.queries import DecodeSettings, Query
 from plume_memory.model.streams import Row
+from plume_memory.scheduling import Scheduler
 
 UNRELATED = GENERAL[:6]
 
@@ -34,7 +34,7 @@ class Bench:
     def __init__(self, settings: DistillSettings) -> None:
         self.base = BaseModel.load("smollm2-135m")
         self.parameterizer = DistillationParameterizer(self.base, settings)
-        self.decoder = FusedDecoder(self.base)
+        self.decoder = Scheduler(self.base)
 
     def answers(self, prompts: Sequence[str], factors: LoraFactors | None = None) -> list[str]:
         """Greedy answers to prompts under one adapter."""

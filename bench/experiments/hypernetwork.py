@@ -88,7 +88,9 @@ class Bench:
         texts: dict[int, str] = {}
         for at in range(0, len(order), 16):
             some = order[at : at + 16]
-            for i, decoded in zip(some, self.engine.decoder.decode([queries[i] for i in some], settings), strict=True):
+            for i, decoded in zip(
+                some, self.engine.scheduler.decode([queries[i] for i in some], settings), strict=True
+            ):
                 texts[i] = decoded.text
         return [texts[i] for i in range(len(queries))]
 

@@ -48,7 +48,7 @@ def read(engine: Engine, groups: Sequence[Sequence[Note]], prompt: str) -> list[
         for note in group:
             ids = engine.base.chat.prompt_ids(prompt.format(text=text, question=note["question"]))
             settings = settings_of(engine.policy, {"max_new_tokens": TOKENS})
-            said += [decoded.text for decoded in engine.decoder.decode([Query(Row(tuple(ids)))], settings)]
+            said += [decoded.text for decoded in engine.scheduler.decode([Query(Row(tuple(ids)))], settings)]
     return said
 
 

@@ -50,7 +50,7 @@ def decode(out: Path, overrides: dict[str, Any], records: Path | None, hypernetw
     """Answer every question that has no line yet."""
     engine = Engine.load("smollm2-135m", hypernetwork=hypernetwork, policy=AnswerPolicy(**overrides))
     cache = CountingCache()
-    answerer = Answerer(engine.decoder, settings_of(engine.policy, {"max_new_tokens": 64}), 1)
+    answerer = Answerer(engine.scheduler, settings_of(engine.policy, {"max_new_tokens": 64}), 1)
     done = {line["record"] for line in read(out)} if out.exists() else set()
     with out.open("a", encoding="utf-8") as file:
         for name, transition in transitions(records):

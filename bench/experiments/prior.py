@@ -122,7 +122,7 @@ def ask(engine: Engine, questions: Sequence[str], factors: Sequence[LoraFactors 
     ]
     texts: list[str] = []
     for at in range(0, len(rows), 16):
-        decoded = engine.decoder.decode(rows[at : at + 16], DecodeSettings(max_new_tokens=32))
+        decoded = engine.scheduler.decode(rows[at : at + 16], DecodeSettings(max_new_tokens=32))
         texts += [one.text for one in decoded]
     return texts
 

@@ -52,7 +52,7 @@ def explain(method: Plume, transition: MuseTransition, question: MuseQuestion) -
     units = retrieve(prepared.index, question.question, engine.reader.of(method.cache), engine.policy, k=UNITS)[:UNITS]
     settings = replace(method.answerer.settings, top_candidates=SHOWN)
     own = prepared.prepared(question)
-    decoded = decode_all(engine.decoder, [own], settings)[0]
+    decoded = decode_all(engine.scheduler, [own], settings)[0]
     return Case(transition, question, tuple(units), own.evidence, decoded.text, decoded.trace)
 
 

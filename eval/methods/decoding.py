@@ -9,8 +9,8 @@ from typing import Any
 
 from eval.methods.protocol import Reply
 from plume_memory.errors import InvalidInput
-from plume_memory.model.decode import FusedDecoder
 from plume_memory.model.queries import Decoded, DecodeSettings, Query
+from plume_memory.scheduling import Scheduler
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Answerer:
         InvalidInput: `batch` is below 1.
     """
 
-    decoder: FusedDecoder
+    decoder: Scheduler
     """Of the engine, so that its captured graphs are shared."""
     settings: DecodeSettings
     """The same for all queries; part of what a method reports as its settings."""
@@ -41,7 +41,7 @@ class Answerer:
         return {"max_new_tokens": self.settings.max_new_tokens, "answer_batch": self.batch}
 
     def answer(self, queries: Sequence[Query]) -> list[Decoded]:
-        """Decode the queries and return their answers in the order given; see `FusedDecoder.stream` for the errors."""
+        """Decode the queries and return their answers in the order given; see `Scheduler.stream` for the errors."""
         return self.decoder.decode(queries, self.settings, batch=self.batch)
 
 

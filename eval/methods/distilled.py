@@ -20,10 +20,10 @@ from plume_memory.distill.train import Progress, train_factors
 from plume_memory.errors import InvalidInput
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.model.base import BaseModel
-from plume_memory.model.decode import FusedDecoder
 from plume_memory.model.prompt import Message
 from plume_memory.model.queries import DecodeSettings, Query
 from plume_memory.model.streams import Row
+from plume_memory.scheduling import Scheduler
 
 _PROMPTS = Path(__file__).parent / "prompts"
 _FOCUS = (
@@ -85,7 +85,7 @@ def write_exam(base: BaseModel, context: str, settings: ExamSettings) -> Exam:
     Raises:
         PromptTooLong: the text and the pairs so far leave no room in the model's context window.
     """
-    decoder = FusedDecoder(base, fixed_shapes=False)  # every round has a shape of its own
+    decoder = Scheduler(base, fixed_shapes=False)  # every round has a shape of its own
     pairs: list[Pair] = []
     counts = []
     for number in range(settings.rounds):
@@ -109,7 +109,7 @@ def parse_pairs(text: str, complete: bool) -> list[Pair]:
     return [pair for pair in pairs if pair.question and pair.answer]
 
 
-def _round(decoder: FusedDecoder, query: Query, settings: ExamSettings) -> tuple[str, bool]:
+def _round(decoder: Scheduler, query: Query, settings: ExamSettings) -> tuple[str, bool]:
     """What a round wrote, and whether it came to an end.
 
     One question more than asked for is an end too: a small model starts over until its tokens are used up.

@@ -171,7 +171,7 @@ class PreparedPlume:
         """Take the library's own steps, with one stream taken away where the method says so."""
         method = self.method
         prepared = [self.prepared(question) for question in questions]
-        decoded = decode_all(method.engine.decoder, prepared, method.answerer.settings, batch=method.answerer.batch)
+        decoded = decode_all(method.engine.scheduler, prepared, method.answerer.settings, batch=method.answerer.batch)
         return [self._reply(one, own) for one, own in zip(prepared, decoded, strict=True)]
 
     def evidence(self, question: MuseQuestion) -> tuple[ScoredUnit, ...]:

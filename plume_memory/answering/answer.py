@@ -21,13 +21,13 @@ from plume_memory.answering.grounding import is_grounded, source_of
 from plume_memory.encoding import Cache
 from plume_memory.engine import Engine
 from plume_memory.lora.factors import LoraFactors
-from plume_memory.model.decode import BATCH, FusedDecoder
 from plume_memory.model.prompt import Framed
 from plume_memory.model.queries import Decoded, DecodeSettings, Query, Step
 from plume_memory.policy import AnswerPolicy
 from plume_memory.records import Answer, ScoredUnit, Signals, Usage, best_gain, join_units
 from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.retrieval.retrieve import retrieve
+from plume_memory.scheduling import BATCH, Scheduler
 
 ABSTENTION = "I have nothing about that in memory."
 """What is said where `unknown="abstain"` and the memory does not know."""
@@ -100,40 +100,45 @@ def prepare(
 
 
 def decode_all(
-    decoder: FusedDecoder, prepared: Sequence[PreparedQuestion], settings: DecodeSettings, *, batch: int = BATCH
+    scheduler: Scheduler,
+    prepared: Sequence[PreparedQuestion],
+    settings: DecodeSettings,
+    *,
+    batch: int = BATCH,
+    owner: str = "",
 ) -> list[Decoded]:
     """Steps 5 and 6: decode questions together, and once more those whose answers are not grounded.
 
-    A second answer is given only if it is grounded; else the first stays. Errors: `FusedDecoder.stream`.
+    A second answer is given only if it is grounded; else the first stays. Errors: `Scheduler.stream`.
     """
-    answers = decoder.decode([one.query for one in prepared], settings, batch=batch)
+    answers = scheduler.decode([one.query for one in prepared], settings, batch=batch, owner=owner)
     again = [i for i, one in enumerate(prepared) if _is_to_be_retried(one, answers[i].text, settings)]
     retries = [retry for i in again if (retry := prepared[i].retry) is not None]
-    for i, second in zip(again, decoder.decode(retries, settings, batch=batch), strict=True):
+    for i, second in zip(again, scheduler.decode(retries, settings, batch=batch, owner=owner), strict=True):
         if is_grounded(second.text, prepared[i].question, prepared[i].evidence):
             answers[i] = second
     return answers
 
 
 def decode_stream(
-    decoder: FusedDecoder, prepared: PreparedQuestion, settings: DecodeSettings
+    scheduler: Scheduler, prepared: PreparedQuestion, settings: DecodeSettings, *, owner: str = ""
 ) -> Generator[Step, None, None]:
     """Steps 5 and 6, token by token: the answer that `decode_all` gives.
 
     Where a question may be decoded again, the first step comes when its answer is grounded, or at its end.
     """
     if prepared.retry is None or settings.grammar is not None:
-        yield from decoder.stream([prepared.query], settings)
+        yield from scheduler.stream([prepared.query], settings, owner=owner)
         return
     held: list[Step] = []
-    with closing(decoder.stream([prepared.query], settings)) as decoding:
+    with closing(scheduler.stream([prepared.query], settings, owner=owner)) as decoding:
         for step in decoding:
             held.append(step)
             if is_grounded(_whole_words(held), prepared.question, prepared.evidence):
                 yield from held
                 yield from decoding
                 return
-    with closing(decoder.stream([prepared.retry], settings)) as decoding:
+    with closing(scheduler.stream([prepared.retry], settings, owner=owner)) as decoding:
         again = list(decoding)
     yield from again if is_grounded(_whole_words(again), prepared.question, prepared.evidence) else held
 

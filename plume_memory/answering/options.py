@@ -24,6 +24,8 @@ class DecodeOptions(TypedDict, total=False):
     """Keep this many candidates of both streams per token in the trace."""
     grammar: Grammar | None
     """What the answer may look like."""
+    timeout: float | None
+    """Seconds within which the answer must be decoded, waiting for others included; else `DeadlineExceeded`."""
     unknown: Unknown
     """What is given where the memory does not know (`Answer.known`): "abstain", a sentence that says so, or "bare",
     the bare model's answer where nothing is relevant and else the answer as it is, marked. An answer under a grammar
@@ -76,4 +78,5 @@ def settings_of(policy: AnswerPolicy, options: DecodeOptions) -> DecodeSettings:
         top_candidates=options.get("top_candidates", 0),
         min_new_tokens=options.get("min_new_tokens", 0),
         grammar=options.get("grammar"),
+        timeout=options.get("timeout"),
     )

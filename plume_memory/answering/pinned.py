@@ -217,7 +217,7 @@ class Snapshot:
             yield AnswerChunk(answer.text, answer)
             return
         steps: list[Step] = []
-        with closing(decode_stream(self._engine.decoder, prepared, settings)) as decoding:
+        with closing(decode_stream(self._engine.scheduler, prepared, settings, owner=self._cache.owner)) as decoding:
             for step in decoding:
                 steps.append(step)
                 if step.finish_reason is None and step.text:
@@ -276,7 +276,7 @@ class Snapshot:
         prepared = self._prepared(questions, tools)
         answered = [bool(one.evidence) or one.after_tool or not abstain for one in prepared]
         asked = [one for one, is_answered in zip(prepared, answered, strict=True) if is_answered]
-        decoded = decode_all(self._engine.decoder, asked, _never_empty(settings, asked))
+        decoded = decode_all(self._engine.scheduler, asked, _never_empty(settings, asked), owner=self._cache.owner)
         finished = iter(
             finish(self._engine, asked, decoded, memory=self.memory, version=self.version, known_at=known_at)
         )
@@ -322,7 +322,7 @@ class Snapshot:
         self, question: str | Sequence[Message], settings: DecodeSettings, known_at: float | None
     ) -> Answer:
         words, prepared, settings = self._in_form(question, settings, known_at)
-        decoded = decode_all(self._engine.decoder, [prepared], settings)
+        decoded = decode_all(self._engine.scheduler, [prepared], settings, owner=self._cache.owner)
         (answer,) = finish(self._engine, [prepared], decoded, memory=self.memory, version=self.version)
         return _formed(words, answer)
 

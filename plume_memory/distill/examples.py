@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from plume_memory.model.base import BaseModel
-from plume_memory.model.decode import FusedDecoder
 from plume_memory.model.queries import DecodeSettings, Query
 from plume_memory.model.streams import Row
+from plume_memory.scheduling import Scheduler
 
 UNRELATED_PROMPTS = (
     "What is the capital of Italy?",
@@ -85,7 +85,7 @@ def teacher_answers(
     """
     rows = [Row(tuple(base.chat.prompt_ids(prompt))) for prompt in teacher_prompts]
     settings = DecodeSettings(max_new_tokens=max_tokens)
-    decoded = FusedDecoder(base, fixed_shapes=False).decode([Query(row) for row in rows], settings)
+    decoded = Scheduler(base, fixed_shapes=False).decode([Query(row) for row in rows], settings)
     examples = []
     for row, student, answer in zip(rows, student_prompts, decoded, strict=True):
         ids = tuple(trace.token_id for trace in answer.trace)

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from plume_memory.model.base import BaseModel
-from plume_memory.model.decode import FusedDecoder
 from plume_memory.model.prompt import Message
 from plume_memory.model.queries import DecodeSettings, Query
 from plume_memory.model.streams import Row
+from plume_memory.scheduling import Scheduler
 
 _EXAMPLE = "In 1952 the bridge at Carn was rebuilt by Ola Venn, at a cost of 40,000 crowns."
 _EXAMPLE_QUESTIONS = {
@@ -104,7 +104,7 @@ def write_questions(base: BaseModel, sentences: Sequence[str], *, per_sentence: 
         return []
     rows = [Row(tuple(_prompt(base, sentence, opening))) for sentence, opening in asked]
     settings = DecodeSettings(max_new_tokens=24, stop=("?", "\n"))
-    answers = FusedDecoder(base, fixed_shapes=False).decode([Query(row) for row in rows], settings)
+    answers = Scheduler(base, fixed_shapes=False).decode([Query(row) for row in rows], settings)
     written = [
         Question(f"{opening} {answer.text.strip()}?", sentence)
         for (sentence, opening), answer in zip(asked, answers, strict=True)

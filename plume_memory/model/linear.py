@@ -56,8 +56,7 @@ def joined(modules: Sequence[Any]) -> Linear:
 def _can_pack() -> bool:
     # Operators without a stability promise: where a PyTorch lacks them, weights stay as they are.
     return (
-        torch.backends.mkldnn.is_available()
-        and torch.cpu.get_capabilities().get("avx512_bf16", False)
+        torch.cpu.get_capabilities().get("avx512_bf16", False)
         and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
         and hasattr(torch.ops.mkldnn, "_linear_pointwise")
     )

@@ -60,6 +60,9 @@ class DecodeSettings:
     grammar: Grammar | None = None
     """What an answer may look like. One that the budget cuts short finishes with "length"; none is cut as a loop."""
 
+    timeout: float | None = None
+    """Seconds within which the answer must be decoded, waiting for others included; None: no end."""
+
     def __post_init__(self) -> None:
         for name in ("max_new_tokens", "min_new_tokens", "top_candidates"):
             if type(getattr(self, name)) is not int:
@@ -73,6 +76,8 @@ class DecodeSettings:
             )
         if self.top_candidates < 0:
             raise InvalidInput(f"top_candidates must be at least 0, got {self.top_candidates}.")
+        if self.timeout is not None and not self.timeout > 0:
+            raise InvalidInput(f"timeout must be more than 0 seconds, got {self.timeout!r}.")
         if any(not text for text in self.stop):
             raise InvalidInput("A stop string must not be empty.")
 

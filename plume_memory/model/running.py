@@ -70,6 +70,11 @@ class RunningQueries:
         return len(self._running)
 
     @property
+    def numbers(self) -> set[int]:
+        """Of the queries that are decoded."""
+        return set(self._running)
+
+    @property
     def rows(self) -> int:
         """Rows of the queries that are decoded."""
         return len(self._rows.present)

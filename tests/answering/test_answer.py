@@ -21,12 +21,12 @@ from plume_memory.answering.grounding import source_of
 from plume_memory.answering.options import DecodeOptions, settings_of
 from plume_memory.errors import InvalidInput
 from plume_memory.model.base import BaseModel
-from plume_memory.model.decode import FusedDecoder
 from plume_memory.model.grammar import Grammar
 from plume_memory.model.queries import Decoded, DecodeSettings, Query, Step, collect
 from plume_memory.model.streams import Row
 from plume_memory.policy import Calibration
 from plume_memory.records import ScoredUnit, Signals, TokenTrace, Unit
+from plume_memory.scheduling import Scheduler
 from plume_memory.terms import FUNCTION_WORDS, terms_of
 from plume_memory.testing import HashParameterizer, random_factors, tiny_base, tiny_engine
 
@@ -53,7 +53,7 @@ def asked(base: BaseModel, seed: int) -> PreparedQuestion:
     return PreparedQuestion(QUESTION, (), Query(first, quiet), Query(first, loud))
 
 
-def both(decoder: FusedDecoder, one: PreparedQuestion, settings: DecodeSettings = SETTINGS) -> tuple[Decoded, Decoded]:
+def both(decoder: Scheduler, one: PreparedQuestion, settings: DecodeSettings = SETTINGS) -> tuple[Decoded, Decoded]:
     """What the model says to a question, and louder."""
     assert one.retry is not None
     first, second = decoder.decode([one.query, one.retry], settings)
@@ -65,11 +65,11 @@ def word_of(text: str, *, but: str = "") -> str:
     return next(term for term in terms_of(text) if term not in {*FUNCTION_WORDS, *terms_of(QUESTION), *terms_of(but)})
 
 
-def streamed(decoder: FusedDecoder, one: PreparedQuestion, settings: DecodeSettings = SETTINGS) -> Decoded:
+def streamed(decoder: Scheduler, one: PreparedQuestion, settings: DecodeSettings = SETTINGS) -> Decoded:
     return collect(one.query, list(decode_stream(decoder, one, settings)))
 
 
-def answered(decoder: FusedDecoder, one: PreparedQuestion, settings: DecodeSettings = SETTINGS) -> Decoded:
+def answered(decoder: Scheduler, one: PreparedQuestion, settings: DecodeSettings = SETTINGS) -> Decoded:
     """The answer of a batch, which is that of a stream."""
     (found,) = decode_all(decoder, [one], settings)
     again = streamed(decoder, one, settings)
@@ -79,7 +79,7 @@ def answered(decoder: FusedDecoder, one: PreparedQuestion, settings: DecodeSetti
 
 
 def test_an_answer_without_a_word_of_its_evidence_gives_way_to_a_second_that_has_one(tiny: BaseModel) -> None:
-    decoder, one = FusedDecoder(tiny), asked(tiny, 0)
+    decoder, one = Scheduler(tiny), asked(tiny, 0)
     first, second = both(decoder, one)
     found = answered(decoder, replace(one, evidence=scored(word_of(second.text, but=first.text))))
     assert found.text == second.text != first.text
@@ -87,14 +87,14 @@ def test_an_answer_without_a_word_of_its_evidence_gives_way_to_a_second_that_has
 
 
 def test_a_second_answer_that_is_not_grounded_does_not_replace_the_first(tiny: BaseModel) -> None:
-    decoder, one = FusedDecoder(tiny), asked(tiny, 0)
+    decoder, one = Scheduler(tiny), asked(tiny, 0)
     first, second = both(decoder, one)
     assert first.text != second.text
     assert answered(decoder, replace(one, evidence=scored("Zytgloggelaube"))).text == first.text
 
 
 def test_a_grounded_answer_is_not_decoded_again(tiny: BaseModel) -> None:
-    decoder, one = FusedDecoder(tiny), asked(tiny, 0)
+    decoder, one = Scheduler(tiny), asked(tiny, 0)
     first, _ = both(decoder, one)
     never = replace(one, retry=NEVER)
     assert answered(decoder, replace(never, evidence=scored(word_of(first.text)))).text == first.text
@@ -108,7 +108,7 @@ def test_a_grounded_answer_is_not_decoded_again(tiny: BaseModel) -> None:
 
 def test_a_grammar_never_retries(tiny_llama: BaseModel) -> None:
     """It leaves no choice of words."""
-    decoder = FusedDecoder(tiny_llama)
+    decoder = Scheduler(tiny_llama)
     settings = replace(SETTINGS, grammar=Grammar.lark("start: /[a-f]{3}/"))
     one = replace(asked(tiny_llama, 0), evidence=scored("Zytgloggelaube"), retry=NEVER)
     assert re.fullmatch("[a-f]{3}", answered(decoder, one, settings).text)
@@ -127,7 +127,7 @@ def writing_letters(base: BaseModel) -> Iterator[None]:
         hook.remove()
 
 
-def cases(decoder: FusedDecoder, one: PreparedQuestion) -> list[tuple[str, str]]:
+def cases(decoder: Scheduler, one: PreparedQuestion) -> list[tuple[str, str]]:
     """Evidence of which the first answer has a word, the second only, and neither; and the answer to be given."""
     first, second = (each.text for each in both(decoder, one))
     new = set(terms_of(second)) - set(terms_of(first)) - FUNCTION_WORDS
@@ -139,7 +139,7 @@ def cases(decoder: FusedDecoder, one: PreparedQuestion) -> list[tuple[str, str]]
 def test_a_batch_gives_each_question_the_answer_that_its_stream_gives(family: str, seed: int) -> None:
     """Some are decoded again with and without avail, some not, some cannot be, and some are watched for running on."""
     base = tiny_base(family, seed=seed)
-    decoder = FusedDecoder(base)
+    decoder = Scheduler(base)
     questions: list[PreparedQuestion] = []
     wanted: list[str] = []
     one = asked(base, seed)
@@ -162,7 +162,7 @@ def test_a_batch_gives_each_question_the_answer_that_its_stream_gives(family: st
         assert [token.token_id for token in own_answer.trace] == [token.token_id for token in stream.trace]
 
 
-class Scripted(FusedDecoder):
+class Scripted(Scheduler):
     """Says what it is told to, a piece a token; `drawn` is what was taken of it so far."""
 
     def __init__(self, *answers: Sequence[str]) -> None:
@@ -205,7 +205,7 @@ def test_a_stream_without_a_retry_gives_each_token_when_it_comes() -> None:
 
 
 def test_a_stream_that_is_closed_midway_leaves_the_decoder_free(tiny_llama: BaseModel) -> None:
-    decoder, one = FusedDecoder(tiny_llama), asked(tiny_llama, 0)
+    decoder, one = Scheduler(tiny_llama), asked(tiny_llama, 0)
     before = streamed(decoder, one)
     steps = decode_stream(decoder, one, SETTINGS)
     next(steps)
@@ -231,8 +231,8 @@ def test_without_evidence_there_is_one_row_and_no_adapter(tiny_llama: BaseModel)
     found = rows(engine, ())
     assert (found.query.evidence_row, found.query.sources, found.retry) == (None, None, None)
     assert (found.query.global_row.factors, found.query.global_row.states) == (None, None)
-    bare = FusedDecoder(tiny_llama).decode([Query(Row(tuple(tiny_llama.chat.prompt_ids(QUESTION))))], SETTINGS)
-    assert decode_all(engine.decoder, [found], SETTINGS)[0].text == bare[0].text
+    bare = Scheduler(tiny_llama).decode([Query(Row(tuple(tiny_llama.chat.prompt_ids(QUESTION))))], SETTINGS)
+    assert decode_all(engine.scheduler, [found], SETTINGS)[0].text == bare[0].text
 
 
 @pytest.mark.parametrize("form", ["adapter", "states", "both"])
@@ -288,10 +288,10 @@ def test_what_is_prepared_for_a_retry_is_what_is_said_then() -> None:
     engine = reading(evidence_units=2, retry_scale=4.0)
     found = rows(engine, scored("Alice lives in Bern.", "Bob has a boat."))
     with writing_letters(engine.base):
-        first, second = both(engine.decoder, found)
-        assert answered(engine.decoder, found).text == first.text, "a model that knows five letters names no town"
+        first, second = both(engine.scheduler, found)
+        assert answered(engine.scheduler, found).text == first.text, "a model that knows five letters names no town"
         said = replace(found, evidence=scored(word_of(second.text, but=first.text)))
-        assert answered(engine.decoder, said).text == second.text != first.text
+        assert answered(engine.scheduler, said).text == second.text != first.text
 
 
 def test_an_answer_is_watched_for_running_on_where_units_are_read_and_it_is_no_call() -> None:
@@ -359,7 +359,7 @@ def test_a_memory_that_is_not_relevant_answers_as_the_bare_model_does(opened: Op
     engine = reading(evidence_units=3, min_gain=1e9, retry_scale=3.0)
     prompts = [tuple(engine.base.chat.prompt_ids(question)) for question in ASKED]
     settings = settings_of(engine.policy, {"max_new_tokens": 8})
-    bare = engine.decoder.decode([Query(Row(prompt)) for prompt in prompts], settings)
+    bare = engine.scheduler.decode([Query(Row(prompt)) for prompt in prompts], settings)
     with opened(engine) as memory:
         for answer, own in zip(memory.ask_many(ASKED, max_new_tokens=8, unknown="bare"), bare, strict=True):
             assert (answer.text, answer.evidence, answer.evidence_units) == (own.text, None, ())
@@ -371,7 +371,9 @@ def test_an_answer_names_its_source_and_every_unit_in_temporal_order_and_how_sur
     base = tiny_base()
     engine = Engine(base, HashParameterizer(base), AnswerPolicy(retrieval="reader"), calibration=fitted)
     evidence = scored("Alice lives in Bern.", "Alice works in Geneva.", "Bob has a boat.", gain=6.0)[::-1]
-    decoded = replace(engine.decoder.decode([rows(engine, evidence).query], SETTINGS)[0], text="Alice lives in Geneva.")
+    decoded = replace(
+        engine.scheduler.decode([rows(engine, evidence).query], SETTINGS)[0], text="Alice lives in Geneva."
+    )
 
     (answer,) = finish(engine, [PreparedQuestion(QUESTION, evidence, NEVER)], [decoded], memory="alice", version=3)
 
@@ -413,7 +415,7 @@ def test_the_suite_answers_from_several_units_as_the_product_does(opened: Opened
         wanted = [memory.ask(question, unknown="bare") for question in ASKED]
     questions = [MuseQuestion(id=q, question=q, answers=("x",), old_answers=("x",), affected=False) for q in ASKED]
     transition = MuseTransition("t", "d", len(FACTS), FACTS, tuple(questions))
-    method = Plume(engine, CountingCache(), Answerer(engine.decoder, settings_of(engine.policy, {})))
+    method = Plume(engine, CountingCache(), Answerer(engine.scheduler, settings_of(engine.policy, {})))
     found = method.prepare(transition).answer(questions)
     assert [reply.text for reply in found] == [answer.text for answer in wanted]
     for reply, answer in zip(found, wanted, strict=True):

@@ -11,9 +11,9 @@ from plume_memory.errors import ParameterizerError
 from plume_memory.lora.files import to_bytes
 from plume_memory.model.adapters import attached, stack_rows
 from plume_memory.model.base import BaseModel
-from plume_memory.model.decode import FusedDecoder
 from plume_memory.model.queries import DecodeSettings, Query
 from plume_memory.model.streams import Row
+from plume_memory.scheduling import Scheduler
 
 QUICK = DistillSettings(
     written_questions=0,
@@ -183,7 +183,7 @@ def test_smollm2_answers_questions_about_a_100_word_passage_from_its_weights(smo
     """None of these questions is trained on; without the adapter the model knows none of the answers."""
     factors = DistillationParameterizer(smollm2).parameterize([PASSAGE])[0]
     prompts = [tuple(smollm2.chat.prompt_ids(question)) for question, _ in EXAM]
-    decoder, settings = FusedDecoder(smollm2), DecodeSettings(max_new_tokens=48)
+    decoder, settings = Scheduler(smollm2), DecodeSettings(max_new_tokens=48)
 
     with_memory = decoder.decode([Query(Row(prompt, factors)) for prompt in prompts], settings)
     without = decoder.decode([Query(Row(prompt)) for prompt in prompts], settings)

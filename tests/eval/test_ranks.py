@@ -20,7 +20,7 @@ def asked(answer: str) -> MuseQuestion:
 
 
 def plume(engine: Engine) -> Plume:
-    return Plume(engine, CountingCache(), Answerer(engine.decoder, settings_of(engine.policy, {}), 1))
+    return Plume(engine, CountingCache(), Answerer(engine.scheduler, settings_of(engine.policy, {}), 1))
 
 
 @pytest.mark.parametrize("form", ["adapter", "states", "both"])
@@ -30,7 +30,7 @@ def test_what_greedy_decoding_says_has_rank_one_throughout(form: str) -> None:
     prepared = plume(engine).prepare(MuseTransition("t", "d", 1, TEXTS, ()))
     question = asked("x")
     query = prepared.prepared(question).query
-    said = [step.token_id for step in engine.decoder.decode([query], settings_of(engine.policy, {}))[0].trace]
+    said = [step.token_id for step in engine.scheduler.decode([query], settings_of(engine.policy, {}))[0].trace]
     ranks = ranks_of(prepared, question, said)
     assert len(said) > 2
     assert ranks.ranks == [1] * len(said)

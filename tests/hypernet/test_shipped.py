@@ -65,7 +65,7 @@ def test_it_remembers_single_facts_and_swapped_adapters_know_nothing(engine: Eng
             Query(Row(tuple(engine.base.chat.prompt_ids(sample.asks[0].question)), own))
             for sample, own in zip(samples, adapters, strict=True)
         ]
-        outputs = [d.text.strip() for d in engine.decoder.decode(queries, DecodeSettings(max_new_tokens=32))]
+        outputs = [d.text.strip() for d in engine.scheduler.decode(queries, DecodeSettings(max_new_tokens=32))]
         said = [
             output.removesuffix(".").endswith(sample.asks[0].answer.removesuffix("."))
             for output, sample in zip(outputs, samples, strict=True)

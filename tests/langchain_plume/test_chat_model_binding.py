@@ -60,7 +60,7 @@ def test_without_a_memory_the_bare_model_answers_and_is_loaded_once(monkeypatch:
 
     message = model.invoke("Where?")
     query = Query(Row(tuple(ENGINE.base.chat.prompt_ids("Where?"))))
-    expected = ENGINE.decoder.decode([query], settings_of(ENGINE.policy, {}))[0]
+    expected = ENGINE.scheduler.decode([query], settings_of(ENGINE.policy, {}))[0]
     assert message.content == expected.text
     assert {key: message.response_metadata["plume"][key] for key in ("memory", "version", "evidence")} == {
         "memory": None,

@@ -13,12 +13,12 @@ import torch
 
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.model.base import BaseModel
-from plume_memory.model.decode import FusedDecoder
 from plume_memory.model.grammar import Grammar
 from plume_memory.model.queries import Decoded, DecodeSettings, Query
 from plume_memory.model.states import compile_states
 from plume_memory.model.streams import Row
 from plume_memory.model.transformer import Transformer
+from plume_memory.scheduling import Scheduler
 from plume_memory.testing import random_factors
 
 EVIDENCE = ("Alice moved to Zurich in May. ", "No.", "The third ferry leaves at nine, they say; " * 2)
@@ -91,7 +91,7 @@ def test_rows_with_states_and_adapters_are_token_identical_to_the_slow_reference
     """In one batch, with states of different length, through sliding windows too."""
     asked = queries(tiny)
 
-    decoded = FusedDecoder(tiny, fixed_shapes=fixed_shapes).decode([query for query, _ in asked], SETTINGS)
+    decoded = Scheduler(tiny, fixed_shapes=fixed_shapes).decode([query for query, _ in asked], SETTINGS)
 
     for (query, evidence), answer in zip(asked, decoded, strict=True):
         assert ids_of(answer) == slow_reference(tiny, query, evidence)
@@ -106,7 +106,7 @@ def test_a_batch_of_mixed_rows_equals_each_alone(tiny: BaseModel, fixed_shapes: 
     plain = Query(other.global_row, Row(other.global_row.prompt_ids, other.evidence_row.factors))
     states = Query(third.global_row, Row(third.evidence_row.prompt_ids, None, third.evidence_row.states))
     asked = [both, plain, states, Query(third.global_row)]
-    decoder = FusedDecoder(tiny, fixed_shapes=fixed_shapes)
+    decoder = Scheduler(tiny, fixed_shapes=fixed_shapes)
 
     together = decoder.decode(asked, SETTINGS)
     alone = [decoder.decode([query], SETTINGS)[0] for query in asked]
@@ -124,7 +124,7 @@ def test_all_rows_are_read_in_one_forward_pass(tiny: BaseModel, monkeypatch: pyt
         return run(self, ids, *rest, **named)
 
     monkeypatch.setattr(Transformer, "run", counted)
-    FusedDecoder(tiny).decode(asked, DecodeSettings(max_new_tokens=1))
+    Scheduler(tiny).decode(asked, DecodeSettings(max_new_tokens=1))
 
     longest = max(len(row.prompt_ids) for query in asked for row in (query.global_row, query.evidence_row) if row)
     assert passes == [(6, longest)]
@@ -134,7 +134,7 @@ def test_each_form_counts(tiny_llama: BaseModel) -> None:
     query, _ = queries(tiny_llama)[0]
     row = query.evidence_row
     assert row is not None
-    decoder = FusedDecoder(tiny_llama)
+    decoder = Scheduler(tiny_llama)
     without_adapter = Query(query.global_row, Row(row.prompt_ids, None, row.states))
     without_states = Query(query.global_row, Row(query.global_row.prompt_ids, row.factors))
 
@@ -145,7 +145,7 @@ def test_each_form_counts(tiny_llama: BaseModel) -> None:
 
 def test_streams_and_grammars_go_with_both_forms(tiny_llama: BaseModel) -> None:
     query, _ = queries(tiny_llama)[0]
-    decoder = FusedDecoder(tiny_llama)
+    decoder = Scheduler(tiny_llama)
     whole = decoder.decode([query], SETTINGS)[0]
     assert "".join(step.text for step in decoder.stream([query], SETTINGS)) == whole.text
 

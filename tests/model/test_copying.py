@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plume_memory.model.copying import Copying
-from plume_memory.model.decode import FusedDecoder
 from plume_memory.model.queries import DecodeSettings, Query
 from plume_memory.model.streams import Row
+from plume_memory.scheduling import Scheduler
 from plume_memory.testing import tiny_base
 
 VALUES = (
@@ -123,7 +123,7 @@ def test_a_decode_copies_the_values_of_its_sources() -> None:
     letters[[base.tokenizer.encode(digit, add_special_tokens=False)[0] for digit in "479 "]] = 100.0
     letters[base.tokenizer.encode(" ", add_special_tokens=False)[0]] = 98.0  # words, not blanks
     hook = base.model.lm_head.register_forward_hook(lambda module, args, logits: logits + letters)
-    decoder, settings = FusedDecoder(base), DecodeSettings(max_new_tokens=24, stop_loops=False)
+    decoder, settings = Scheduler(base), DecodeSettings(max_new_tokens=24, stop_loops=False)
     query = Query(Row(prompt), Row(prompt))
     try:
         [free] = decoder.decode([query], settings)

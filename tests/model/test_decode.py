@@ -9,11 +9,11 @@ from plume_memory.errors import FactorsError, InvalidInput, PromptTooLong
 from plume_memory.lora.algebra import scaled
 from plume_memory.lora.factors import LoraFactors, Pair
 from plume_memory.model.base import BaseModel
-from plume_memory.model.decode import FusedDecoder
 from plume_memory.model.queries import Decoded, DecodeSettings, Query
 from plume_memory.model.repetition import repeated
 from plume_memory.model.states import States, compile_states
 from plume_memory.model.streams import GRAPHS, Row, RunningRows
+from plume_memory.scheduling import Scheduler
 from plume_memory.testing import random_factors, tiny_base
 
 QUESTIONS = (
@@ -80,7 +80,7 @@ def ids(decoded: Decoded) -> list[int]:
 def test_fused_decode_is_token_identical_to_the_slow_reference(tiny: BaseModel, fixed_shapes: bool) -> None:
     asked = queries(tiny)
 
-    decoded = FusedDecoder(tiny, fixed_shapes=fixed_shapes).decode(asked, SETTINGS)
+    decoded = Scheduler(tiny, fixed_shapes=fixed_shapes).decode(asked, SETTINGS)
 
     for query, answer in zip(asked, decoded, strict=True):
         assert query.evidence_row is not None
@@ -92,7 +92,7 @@ def test_fused_decode_is_token_identical_to_the_slow_reference(tiny: BaseModel, 
 
 @pytest.mark.parametrize("fixed_shapes", [False, True])
 def test_a_batch_of_one_equals_a_batch_of_many(tiny: BaseModel, fixed_shapes: bool) -> None:
-    decoder = FusedDecoder(tiny, fixed_shapes=fixed_shapes)
+    decoder = Scheduler(tiny, fixed_shapes=fixed_shapes)
 
     together = decoder.decode(queries(tiny), SETTINGS)
     alone = [decoder.decode([query], SETTINGS)[0] for query in queries(tiny)]
@@ -105,8 +105,8 @@ def test_row_i_does_not_depend_on_row_js_adapter(tiny: BaseModel) -> None:
     loud = random_factors(tiny, rank=8, seed=99, size=5.0)
     other = Query(Row(second.global_row.prompt_ids, loud), Row(second.global_row.prompt_ids, loud))
 
-    before = FusedDecoder(tiny).decode([first, second, third], SETTINGS)
-    after = FusedDecoder(tiny).decode([first, other, third], SETTINGS)
+    before = Scheduler(tiny).decode([first, second, third], SETTINGS)
+    after = Scheduler(tiny).decode([first, other, third], SETTINGS)
 
     assert ids(before[0]) == ids(after[0])
     assert ids(before[2]) == ids(after[2])
@@ -121,7 +121,7 @@ def probe(base: BaseModel) -> torch.Tensor:
 def test_base_logits_are_bit_identical_after_a_read(tiny: BaseModel) -> None:
     before = probe(tiny)
 
-    FusedDecoder(tiny).decode(queries(tiny), SETTINGS)
+    Scheduler(tiny).decode(queries(tiny), SETTINGS)
 
     assert torch.equal(before, probe(tiny))
 
@@ -132,14 +132,14 @@ def test_base_logits_are_bit_identical_after_a_decode_that_raised_midway(tiny_ll
     deeper = random_factors(tiny_base("llama", layers=5))
 
     with pytest.raises(FactorsError, match="layer 3"):
-        FusedDecoder(tiny_llama).decode([Query(Row((5, 6), deeper))], SETTINGS)
+        Scheduler(tiny_llama).decode([Query(Row((5, 6), deeper))], SETTINGS)
 
     assert torch.equal(before, probe(tiny_llama))
 
 
 def test_base_logits_are_bit_identical_after_an_abandoned_stream(tiny_llama: BaseModel) -> None:
     before = probe(tiny_llama)
-    stream = FusedDecoder(tiny_llama).stream(queries(tiny_llama), SETTINGS)
+    stream = Scheduler(tiny_llama).stream(queries(tiny_llama), SETTINGS)
     next(stream)
 
     assert torch.equal(before, probe(tiny_llama)), "no adapter stays attached between two steps"
@@ -148,7 +148,7 @@ def test_base_logits_are_bit_identical_after_an_abandoned_stream(tiny_llama: Bas
 
 
 def test_two_interleaved_streams_do_not_disturb_each_other(tiny_llama: BaseModel) -> None:
-    decoder = FusedDecoder(tiny_llama)
+    decoder = Scheduler(tiny_llama)
     first, second, _ = queries(tiny_llama)
     alone = [ids(decoder.decode([q], SETTINGS)[0]) for q in (first, second)]
 
@@ -167,7 +167,7 @@ def test_buffers_of_fixed_shape_never_carry_one_batchs_adapter_into_another(tiny
     whole = random_factors(tiny_llama, rank=4, seed=1)
     first_layer = LoraFactors({n: Pair(p.A[:1], p.B[:1]) for n, p in whole.modules.items()}, (0,))
     prompt = tuple(tiny_llama.chat.prompt_ids("Who?"))
-    fixed, eager = (FusedDecoder(tiny_llama, fixed_shapes=shapes) for shapes in (True, False))
+    fixed, eager = (Scheduler(tiny_llama, fixed_shapes=shapes) for shapes in (True, False))
 
     for factors in (whole, first_layer, whole):
         query = Query(Row(prompt, factors), Row(prompt, factors))
@@ -185,7 +185,7 @@ def test_few_shapes_stay_captured(tiny_llama: BaseModel) -> None:
 
 
 def test_streamed_text_equals_the_decoded_text(tiny: BaseModel) -> None:
-    decoder = FusedDecoder(tiny)
+    decoder = Scheduler(tiny)
     pieces: list[str] = ["", "", ""]
     for step in decoder.stream(queries(tiny), SETTINGS):
         pieces[step.query] += step.text
@@ -196,7 +196,7 @@ def test_streamed_text_equals_the_decoded_text(tiny: BaseModel) -> None:
 def test_without_evidence_the_answer_is_the_global_streams_greedy_answer(tiny: BaseModel) -> None:
     query = queries(tiny)[0]
 
-    answer = FusedDecoder(tiny).decode([Query(query.global_row)], SETTINGS)[0]
+    answer = Scheduler(tiny).decode([Query(query.global_row)], SETTINGS)[0]
 
     factors = query.global_row.factors
     assert ids(answer) == slow_reference(tiny, query.global_row.prompt_ids, factors, factors, SETTINGS)
@@ -205,10 +205,10 @@ def test_without_evidence_the_answer_is_the_global_streams_greedy_answer(tiny: B
 
 def test_a_stop_string_split_over_tokens_ends_the_answer_before_it(tiny_llama: BaseModel) -> None:
     query = queries(tiny_llama)[0]
-    free = FusedDecoder(tiny_llama).decode([query], SETTINGS)[0]
+    free = Scheduler(tiny_llama).decode([query], SETTINGS)[0]
     stop = free.text[5:9]
 
-    stopped = FusedDecoder(tiny_llama).decode([query], DecodeSettings(max_new_tokens=20, stop=(stop,)))[0]
+    stopped = Scheduler(tiny_llama).decode([query], DecodeSettings(max_new_tokens=20, stop=(stop,)))[0]
 
     assert stopped.text == free.text[: free.text.index(stop)]
     assert stopped.finish_reason == "stop"
@@ -216,11 +216,11 @@ def test_a_stop_string_split_over_tokens_ends_the_answer_before_it(tiny_llama: B
 
 def test_a_stop_id_ends_the_answer_before_it(tiny_llama: BaseModel) -> None:
     query = queries(tiny_llama)[0]
-    free = FusedDecoder(tiny_llama).decode([query], SETTINGS)[0]
+    free = Scheduler(tiny_llama).decode([query], SETTINGS)[0]
     stop = ids(free)[3]
 
     settings = DecodeSettings(max_new_tokens=20, stop_ids=frozenset({stop}))
-    stopped = FusedDecoder(tiny_llama).decode([query], settings)[0]
+    stopped = Scheduler(tiny_llama).decode([query], settings)[0]
 
     assert ids(stopped) == ids(free)[: ids(free).index(stop) + 1]
     assert free.text.startswith(stopped.text)
@@ -228,7 +228,7 @@ def test_a_stop_id_ends_the_answer_before_it(tiny_llama: BaseModel) -> None:
 
 
 def test_max_new_tokens_ends_the_answer_with_length(tiny_llama: BaseModel) -> None:
-    answer = FusedDecoder(tiny_llama).decode([queries(tiny_llama)[0]], DecodeSettings(max_new_tokens=3))[0]
+    answer = Scheduler(tiny_llama).decode([queries(tiny_llama)[0]], DecodeSettings(max_new_tokens=3))[0]
 
     assert answer.finish_reason == "length"
     assert answer.usage.completion_tokens == len(answer.trace) == 3
@@ -239,7 +239,7 @@ def test_an_answer_that_goes_round_in_a_circle_ends() -> None:
     base = tiny_base("qwen3")
     row = queries(base)[0].global_row
     assert isinstance(row.factors, LoraFactors)
-    decoder, query = FusedDecoder(base), Query(Row(row.prompt_ids, scaled(row.factors, 100)))
+    decoder, query = Scheduler(base), Query(Row(row.prompt_ids, scaled(row.factors, 100)))
     forced = DecodeSettings(max_new_tokens=160, min_new_tokens=160)
     said = ids(decoder.decode([query], forced)[0])
     first = next(n for n in range(len(said)) if repeated(said[:n]))
@@ -257,7 +257,7 @@ def test_an_answer_that_goes_round_in_a_circle_ends() -> None:
 def test_the_trace_keeps_candidates_of_both_streams_on_request(tiny_llama: BaseModel) -> None:
     query = queries(tiny_llama)[0]
 
-    answer = FusedDecoder(tiny_llama).decode([query], DecodeSettings(max_new_tokens=2, top_candidates=4))[0]
+    answer = Scheduler(tiny_llama).decode([query], DecodeSettings(max_new_tokens=2, top_candidates=4))[0]
 
     logits = merged_logits(tiny_llama, query.global_row.prompt_ids, query.global_row.factors)
     best = logits.log_softmax(-1).topk(4)
@@ -273,7 +273,7 @@ def test_the_trace_says_how_likely_both_streams_held_the_token(tiny_llama: BaseM
     whole = tiny_llama.model.config.vocab_size
     settings = DecodeSettings(max_new_tokens=3, top_candidates=whole, lambda_max=lambda_max)
 
-    answer = FusedDecoder(tiny_llama).decode([queries(tiny_llama)[0]], settings)[0]
+    answer = Scheduler(tiny_llama).decode([queries(tiny_llama)[0]], settings)[0]
 
     for token in answer.trace:
         log_g = torch.tensor([c.log_prob for c in sorted(token.global_top, key=lambda c: c.token_id)])
@@ -285,7 +285,7 @@ def test_the_trace_says_how_likely_both_streams_held_the_token(tiny_llama: BaseM
 
 def test_a_prompt_beyond_the_window_is_refused(tiny_llama: BaseModel) -> None:
     with pytest.raises(PromptTooLong, match="reads at most 2048"):
-        FusedDecoder(tiny_llama).decode([Query(Row(tuple([7] * 2048)))], SETTINGS)
+        Scheduler(tiny_llama).decode([Query(Row(tuple([7] * 2048)))], SETTINGS)
 
 
 def test_bad_settings_are_refused() -> None:
@@ -305,7 +305,7 @@ def test_compiled_evidence_equals_the_text_in_front_of_the_query(tiny: BaseModel
     settings = DecodeSettings(max_new_tokens=4, top_candidates=len(tiny.tokenizer))
 
     for fixed_shapes in (False, True):
-        decoded = FusedDecoder(tiny, fixed_shapes=fixed_shapes).decode(asked, settings)
+        decoded = Scheduler(tiny, fixed_shapes=fixed_shapes).decode(asked, settings)
         for prefix, answer in zip(prefixes, decoded, strict=True):
             for made, token in enumerate(answer.trace):
                 ids_so_far = (*prefix, *question, *[t.token_id for t in answer.trace[:made]])
@@ -333,19 +333,19 @@ def test_captured_graphs_are_token_identical_to_eager_on_cuda() -> None:
     for family in ("llama", "qwen3", "gemma2", "mistral"):
         base = tiny_base(family)
         base.model.to("cuda")
-        eager = FusedDecoder(base, fixed_shapes=False).decode(queries(base), SETTINGS)
-        graphs = FusedDecoder(base, fixed_shapes=True)
+        eager = Scheduler(base, fixed_shapes=False).decode(queries(base), SETTINGS)
+        graphs = Scheduler(base, fixed_shapes=True)
         for _ in range(2):  # the second decode replays the captured graph on loaded buffers
             assert [ids(a) for a in graphs.decode(queries(base), SETTINGS)] == [ids(a) for a in eager]
 
 
 def test_no_stop_id_ends_an_answer_before_min_new_tokens(tiny_llama: BaseModel) -> None:
     query = queries(tiny_llama)[0]
-    free = FusedDecoder(tiny_llama).decode([query], SETTINGS)[0]
+    free = Scheduler(tiny_llama).decode([query], SETTINGS)[0]
     stops = frozenset({ids(free)[3]})
 
     settings = DecodeSettings(max_new_tokens=20, min_new_tokens=10, stop_ids=stops)
-    longer = FusedDecoder(tiny_llama).decode([query], settings)[0]
+    longer = Scheduler(tiny_llama).decode([query], settings)[0]
 
     assert ids(longer)[:3] == ids(free)[:3]
     assert not stops & set(ids(longer)[:10])

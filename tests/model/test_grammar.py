@@ -11,11 +11,11 @@ from pydantic import Field
 from plume_memory import ParametricMemory
 from plume_memory.errors import InvalidInput
 from plume_memory.model.base import BaseModel
-from plume_memory.model.decode import FusedDecoder
 from plume_memory.model.grammar import Grammar, Limits
 from plume_memory.model.masks import KEPT, TokenMask, Vocabulary
 from plume_memory.model.queries import DecodeSettings, Query
 from plume_memory.model.streams import Row
+from plume_memory.scheduling import Scheduler
 from plume_memory.testing import byte_tokenizer, random_factors, tiny_base, tiny_engine
 
 LIMITS = Limits(string_chars=8, items=3, digits=4)
@@ -74,7 +74,7 @@ def test_an_answer_under_a_schema_is_json_of_that_schema(
 ) -> None:
     settings = DecodeSettings(max_new_tokens=600, grammar=Grammar.json_schema(schema, limits=LIMITS))
 
-    answers = FusedDecoder(tiny_llama, fixed_shapes=fixed_shapes).decode(
+    answers = Scheduler(tiny_llama, fixed_shapes=fixed_shapes).decode(
         [asked(tiny_llama, question, seed) for seed, question in enumerate(("Who?", "Where is it?", "?"))], settings
     )
 
@@ -85,20 +85,20 @@ def test_an_answer_under_a_schema_is_json_of_that_schema(
 
 def test_a_lark_grammar_is_followed(tiny_llama: BaseModel) -> None:
     grammar = Grammar.lark('start: "yes" | "no" " thanks"+')
-    answer = FusedDecoder(tiny_llama).decode([asked(tiny_llama)], DecodeSettings(max_new_tokens=64, grammar=grammar))[0]
+    answer = Scheduler(tiny_llama).decode([asked(tiny_llama)], DecodeSettings(max_new_tokens=64, grammar=grammar))[0]
 
     assert answer.text == "yes" or set(answer.text.removeprefix("no").split()) <= {"thanks"}
 
 
 def test_a_token_that_both_streams_prefer_is_never_chosen_when_it_is_forbidden(tiny_llama: BaseModel) -> None:
     """The trace shows the streams as they are; only the choice among the fused scores is constrained."""
-    free = FusedDecoder(tiny_llama).decode([asked(tiny_llama)], DecodeSettings(max_new_tokens=6))[0]
+    free = Scheduler(tiny_llama).decode([asked(tiny_llama)], DecodeSettings(max_new_tokens=6))[0]
     loved = free.trace[0]
     letter = tiny_llama.tokenizer.convert_ids_to_tokens(loved.token_id)
     others = "[^" + letter + "]" if letter.isalnum() else "[a-z]"
     settings = DecodeSettings(max_new_tokens=6, top_candidates=1, grammar=Grammar.lark(f"start: /{others}+/"))
 
-    answer = FusedDecoder(tiny_llama).decode([asked(tiny_llama)], settings)[0]
+    answer = Scheduler(tiny_llama).decode([asked(tiny_llama)], settings)[0]
 
     assert loved.token_id not in [t.token_id for t in answer.trace]
     first = answer.trace[0]
@@ -117,7 +117,7 @@ def test_the_chosen_token_is_the_best_allowed_one_of_the_fused_scores() -> None:
     assert set(allowed.nonzero().flatten().tolist()) == {a, b}
     assert mask.take(b)
     settings = DecodeSettings(grammar=Grammar.lark('start: "a" | "b"'), top_candidates=259)
-    [answer] = FusedDecoder(BASE).decode([asked(BASE)], settings)
+    [answer] = Scheduler(BASE).decode([asked(BASE)], settings)
     [token] = answer.trace
     fused = {one.token_id: one.log_prob for one in token.global_top}
     for one in token.evidence_top:
@@ -133,15 +133,15 @@ def test_every_query_of_a_batch_has_a_matcher_of_its_own(tiny_llama: BaseModel) 
     settings = DecodeSettings(max_new_tokens=200, grammar=Grammar.json_schema(PERSON, limits=LIMITS))
     queries = [asked(tiny_llama, f"Who is {i}?", i) for i in range(4)]
 
-    together = FusedDecoder(tiny_llama).decode(queries, settings)
-    alone = [FusedDecoder(tiny_llama).decode([query], settings)[0] for query in queries]
+    together = Scheduler(tiny_llama).decode(queries, settings)
+    alone = [Scheduler(tiny_llama).decode([query], settings)[0] for query in queries]
 
     assert [a.text for a in together] == [a.text for a in alone]
 
 
 def test_a_budget_that_ends_before_the_grammar_accepts_finishes_with_length(tiny_llama: BaseModel) -> None:
     settings = DecodeSettings(max_new_tokens=5, grammar=Grammar.json_schema(PERSON))
-    answer = FusedDecoder(tiny_llama).decode([asked(tiny_llama)], settings)[0]
+    answer = Scheduler(tiny_llama).decode([asked(tiny_llama)], settings)[0]
 
     assert answer.finish_reason == "length"
     assert answer.text == '{"nam'
@@ -149,7 +149,7 @@ def test_a_budget_that_ends_before_the_grammar_accepts_finishes_with_length(tiny
 
 def test_a_complete_grammar_ends_the_answer_even_before_the_shortest_length(tiny_llama: BaseModel) -> None:
     settings = DecodeSettings(max_new_tokens=30, min_new_tokens=20, grammar=Grammar.lark('start: "done"'))
-    answer = FusedDecoder(tiny_llama).decode([asked(tiny_llama)], settings)[0]
+    answer = Scheduler(tiny_llama).decode([asked(tiny_llama)], settings)[0]
 
     assert (answer.text, answer.finish_reason, answer.usage.completion_tokens) == ("done", "stop", 4)
 
@@ -164,7 +164,7 @@ def test_logits_wider_than_the_tokenizer_are_padded() -> None:
     wide = BaseModel.wrap(model, byte_tokenizer(), name="wide", fingerprint="wide")
     settings = DecodeSettings(max_new_tokens=200, grammar=Grammar.json_schema(PERSON, limits=LIMITS))
 
-    answer = FusedDecoder(wide).decode([Query(Row(tuple(wide.chat.prompt_ids("Who?"))))], settings)[0]
+    answer = Scheduler(wide).decode([Query(Row(tuple(wide.chat.prompt_ids("Who?"))))], settings)[0]
 
     assert set(json.loads(answer.text)) >= set(PERSON["required"])
 
@@ -240,5 +240,5 @@ def test_the_mask_reaches_scores_on_cuda() -> None:
     settings = DecodeSettings(max_new_tokens=600, grammar=Grammar.json_schema(PERSON, limits=LIMITS))
 
     for fixed_shapes in (False, True):
-        for answer in FusedDecoder(base, fixed_shapes=fixed_shapes).decode([asked(base), asked(base, "Hi")], settings):
+        for answer in Scheduler(base, fixed_shapes=fixed_shapes).decode([asked(base), asked(base, "Hi")], settings):
             Person.model_validate_json(answer.text)

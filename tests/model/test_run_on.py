@@ -1,6 +1,6 @@
 """An answer that runs on is ended behind the last word of its evidence; every other is given as it is."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plume_memory.model.base import BaseModel
-from plume_memory.model.decode import FusedDecoder
 from plume_memory.model.grammar import Grammar
 from plume_memory.model.queries import DecodeSettings, Query, collect
 from plume_memory.model.run_on import LONGEST, RunOn
 from plume_memory.model.streams import Row
+from plume_memory.scheduling import Scheduler
 from plume_memory.terms import terms_of
 from plume_memory.testing import random_factors, tiny_base
 
@@ -187,14 +187,13 @@ def test_twelve_words_may_add_nothing_and_the_thirteenth_ends_the_answer() -> No
 
 
 @pytest.fixture(scope="module")
-def writer() -> Iterator[BaseModel]:
+def writer() -> BaseModel:
     """A tiny model that writes four letters and blanks only, and so words."""
     base = tiny_base("llama", seed=5)
     closed = torch.full((base.model.config.vocab_size,), -1e9)
     closed[[base.tokenizer.encode(letter, add_special_tokens=False)[0] for letter in "abde "]] = 0.0
-    hook = base.model.lm_head.register_forward_hook(lambda module, args, logits: logits + closed)
-    yield base
-    hook.remove()
+    base.model.lm_head.bias = torch.nn.Parameter(closed, requires_grad=False)
+    return base
 
 
 def said(base: BaseModel, words: frozenset[str] | None) -> Query:
@@ -206,7 +205,7 @@ LONG = DecodeSettings(max_new_tokens=120, lambda_max=2.0)
 
 
 def test_a_decode_ends_with_stop_where_its_answer_runs_on(writer: BaseModel) -> None:
-    decoder = FusedDecoder(writer)
+    decoder = Scheduler(writer)
     free = decoder.decode([said(writer, None)], LONG)[0]
     word = frozenset([free.text.split()[1]])
     kept = " ".join(free.text.split()[:2])
@@ -225,7 +224,7 @@ def test_a_decode_ends_with_stop_where_its_answer_runs_on(writer: BaseModel) -> 
 
 
 def test_a_decode_whose_budget_ends_before_it_runs_on_is_given_whole(writer: BaseModel) -> None:
-    decoder = FusedDecoder(writer)
+    decoder = Scheduler(writer)
     short = DecodeSettings(max_new_tokens=30, lambda_max=2.0)
     free = decoder.decode([said(writer, None)], short)[0]
     watched = decoder.decode([said(writer, frozenset([free.text.split()[1]]))], short)[0]
@@ -233,7 +232,7 @@ def test_a_decode_whose_budget_ends_before_it_runs_on_is_given_whole(writer: Bas
 
 
 def test_under_a_grammar_and_where_all_is_to_be_seen_no_answer_is_watched(writer: BaseModel) -> None:
-    decoder = FusedDecoder(writer)
+    decoder = Scheduler(writer)
     text = decoder.decode([said(writer, None)], LONG)[0].text
     word = frozenset([text.split()[1]])
     for own in ({"grammar": Grammar.lark("start: /[abde ]{110}/")}, {"stop_loops": False}, {"min_new_tokens": 110}):

@@ -18,9 +18,9 @@ from plume_memory.errors import InvalidInput, PromptTooLong, UnknownArchitecture
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.model.adapters import attached, stack_rows
 from plume_memory.model.base import BaseModel
-from plume_memory.model.decode import FusedDecoder
 from plume_memory.model.queries import DecodeSettings, Query
 from plume_memory.model.streams import Row
+from plume_memory.scheduling import Scheduler
 from plume_memory.testing import tiny_base
 
 CPU = torch.device("cpu")
@@ -224,7 +224,7 @@ def questions() -> tuple[MuseQuestion, ...]:
 
 
 def build(base: BaseModel, settings: AnyEditSettings = SETTINGS, **options: object) -> AnyEdit:
-    answerer = Answerer(FusedDecoder(base), DecodeSettings(max_new_tokens=6), 2)
+    answerer = Answerer(Scheduler(base), DecodeSettings(max_new_tokens=6), 2)
     return AnyEdit.build(base, answerer, settings, background=BACKGROUND, **options)  # type: ignore[arg-type]
 
 
@@ -233,7 +233,7 @@ def test_the_method_answers_every_question_with_the_edit_attached(llama: BaseMod
 
     replies = prepared.answer(questions())
 
-    decoder = FusedDecoder(llama)
+    decoder = Scheduler(llama)
     rows = [Row(tuple(llama.chat.prompt_ids(q.question)), prepared.factors) for q in questions()]
     expected = [decoder.decode([Query(row)], DecodeSettings(max_new_tokens=6))[0].text for row in rows]
     assert [r.text for r in replies] == expected
@@ -290,7 +290,7 @@ def test_settings_that_do_not_hang_together_are_refused(wrong: dict[str, object]
 
 def test_a_null_space_of_other_settings_is_refused(llama: BaseModel) -> None:
     null_space = measure(llama, SETTINGS, BACKGROUND)
-    answerer = Answerer(FusedDecoder(llama), DecodeSettings())
+    answerer = Answerer(Scheduler(llama), DecodeSettings())
 
     with pytest.raises(InvalidInput, match="measure it anew"):
         AnyEdit(llama, answerer, null_space, SETTINGS.model_copy(update={"null_threshold": 0.5}))
@@ -309,7 +309,7 @@ def test_positive_control_the_edited_smollm2_says_the_text(smollm2: BaseModel, t
         "morning and writes the weather into a book. In winter the sun does not rise for several weeks."
     )
     settings = AnyEditSettings.positive_control().model_copy(update={"background_tokens": 2_000})
-    answerer = Answerer(FusedDecoder(smollm2), DecodeSettings(max_new_tokens=32))
+    answerer = Answerer(Scheduler(smollm2), DecodeSettings(max_new_tokens=32))
     method = AnyEdit.build(smollm2, answerer, settings, cache=tmp_path)
     record = MuseTransition("lighthouse", "mini", 0, (text,), questions())
 

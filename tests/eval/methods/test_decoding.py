@@ -6,10 +6,10 @@ from eval.methods.decoding import Answerer, replies, reply
 from eval.methods.protocol import Reply
 from plume_memory.errors import InvalidInput
 from plume_memory.model.base import BaseModel
-from plume_memory.model.decode import FusedDecoder
 from plume_memory.model.queries import Decoded, DecodeSettings, Query
 from plume_memory.model.streams import Row
 from plume_memory.records import Usage
+from plume_memory.scheduling import Scheduler
 from plume_memory.testing import random_factors
 
 SETTINGS = DecodeSettings(max_new_tokens=7)
@@ -28,7 +28,7 @@ def queries(base: BaseModel) -> list[Query]:
 
 @pytest.mark.parametrize("batch", [2, 8])
 def test_batches_answer_as_one_by_one_and_in_order(tiny: BaseModel, batch: int) -> None:
-    decoder = FusedDecoder(tiny)
+    decoder = Scheduler(tiny)
     asked = queries(tiny)
 
     found = Answerer(decoder, SETTINGS, batch).answer(asked)
@@ -41,7 +41,7 @@ def test_batches_answer_as_one_by_one_and_in_order(tiny: BaseModel, batch: int) 
 def test_batches_are_filled_with_queries_of_similar_length(tiny_llama: BaseModel) -> None:
     seen: list[list[int]] = []
 
-    class Watched(FusedDecoder):
+    class Watched(Scheduler):
         def stream(self, queries, settings):  # type: ignore[no-untyped-def]
             seen.append([query.global_row.tokens for query in queries])
             return super().stream(queries, settings)
@@ -54,12 +54,12 @@ def test_batches_are_filled_with_queries_of_similar_length(tiny_llama: BaseModel
 
 
 def test_no_question_is_no_answer(tiny_llama: BaseModel) -> None:
-    assert Answerer(FusedDecoder(tiny_llama), SETTINGS).answer([]) == []
+    assert Answerer(Scheduler(tiny_llama), SETTINGS).answer([]) == []
 
 
 def test_a_batch_of_none_is_refused(tiny_llama: BaseModel) -> None:
     with pytest.raises(InvalidInput, match="batch=0"):
-        Answerer(FusedDecoder(tiny_llama), SETTINGS, 0)
+        Answerer(Scheduler(tiny_llama), SETTINGS, 0)
 
 
 def test_a_reply_carries_what_the_decode_counted() -> None:

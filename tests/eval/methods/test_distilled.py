@@ -13,9 +13,9 @@ from plume_memory.errors import InvalidInput, PromptTooLong
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.model.adapters import attached, stack_rows
 from plume_memory.model.base import BaseModel
-from plume_memory.model.decode import FusedDecoder
 from plume_memory.model.queries import DecodeSettings, Query
 from plume_memory.model.streams import Row
+from plume_memory.scheduling import Scheduler
 
 QUICK = DistillSettings.paper().model_copy(update={"epochs": 8, "learning_rate": 0.02, "teacher_tokens": 6})
 WRITTEN = """Question 1: Who steers the ferry?
@@ -37,7 +37,7 @@ def questions(*texts: str) -> tuple[MuseQuestion, ...]:
 
 
 def answerer(base: BaseModel, batch: int = 2) -> Answerer:
-    return Answerer(FusedDecoder(base), DecodeSettings(max_new_tokens=6), batch)
+    return Answerer(Scheduler(base), DecodeSettings(max_new_tokens=6), batch)
 
 
 class _Writes:
@@ -47,7 +47,7 @@ class _Writes:
         self.answer = (text, complete)
         self.prompts: list[str] = []
 
-    def __call__(self, decoder: FusedDecoder, query: Query, _settings: ExamSettings) -> tuple[str, bool]:
+    def __call__(self, decoder: Scheduler, query: Query, _settings: ExamSettings) -> tuple[str, bool]:
         self.prompts.append(decoder._base.tokenizer.decode(query.global_row.prompt_ids))
         return self.answer
 
@@ -62,7 +62,7 @@ def exam(monkeypatch: pytest.MonkeyPatch) -> _Writes:
 
 def bare_answers(base: BaseModel, factors: LoraFactors | None = None) -> list[str]:
     rows = [Row(tuple(base.chat.prompt_ids(q.question)), factors) for q in questions()]
-    return [FusedDecoder(base).decode([Query(row)], DecodeSettings(max_new_tokens=6))[0].text for row in rows]
+    return [Scheduler(base).decode([Query(row)], DecodeSettings(max_new_tokens=6))[0].text for row in rows]
 
 
 def test_pairs_are_read_from_numbered_lines() -> None:
@@ -131,9 +131,9 @@ def test_a_round_is_one_greedy_decode(tiny_llama: BaseModel) -> None:
     """The real thing on a random model: gibberish, cut off at its tokens, no pair."""
     query = Query(Row(distilled._exam_prompt(tiny_llama, "The ferry.", [], 0, 5)))
 
-    text, complete = distilled._round(FusedDecoder(tiny_llama), query, ExamSettings(round_tokens=9))
+    text, complete = distilled._round(Scheduler(tiny_llama), query, ExamSettings(round_tokens=9))
 
-    [expected] = FusedDecoder(tiny_llama).decode([query], DecodeSettings(max_new_tokens=9))
+    [expected] = Scheduler(tiny_llama).decode([query], DecodeSettings(max_new_tokens=9))
     assert (text, complete) == (expected.text, expected.finish_reason == "stop")
 
 
@@ -184,7 +184,7 @@ def test_the_oracle_trains_each_question_on_its_own_teachers_answer(tiny: BaseMo
         [example] = teacher_answers(tiny, [f"{told.full}\n\n{text}"], [text], max_tokens=6, top_k=16)
         factors = distilled.train_factors(tiny, [example], QUICK)
         row = Row(tuple(tiny.chat.prompt_ids(text)), factors)
-        [alone] = FusedDecoder(tiny).decode([Query(row)], DecodeSettings(max_new_tokens=6))
+        [alone] = Scheduler(tiny).decode([Query(row)], DecodeSettings(max_new_tokens=6))
         assert reply.text == alone.text
         assert reply.detail == {"teacher": tiny.tokenizer.decode(example.answer_ids, skip_special_tokens=True)}
 

@@ -34,7 +34,7 @@ TRANSITION = MuseTransition("t", "d", 2, TEXTS, QUESTIONS)
 
 
 def answerer(engine: Engine) -> Answerer:
-    return Answerer(engine.decoder, settings_of(engine.policy, {}))
+    return Answerer(engine.scheduler, settings_of(engine.policy, {}))
 
 
 def plume(engine: Engine, **how: str) -> Plume:

@@ -45,7 +45,7 @@ def asked(method: Method, question: str) -> str:
 
 
 def reading() -> Answerer:
-    return Reading(engine.decoder, settings_of(engine.policy, {}))
+    return Reading(engine.scheduler, settings_of(engine.policy, {}))
 
 
 def test_nothing_everything_and_the_last_update() -> None:
@@ -87,7 +87,7 @@ def test_the_notice_stands_once_where_a_later_text_begins() -> None:
 def test_a_prompt_too_long_keeps_its_ends() -> None:
     long = ("A" * 3000, "Z" * 3000)
     query = MuseQuestion(id="q", question="Where?", answers=("x",), old_answers=("x",), affected=False)
-    answerer = Answerer(engine.decoder, settings_of(engine.policy, {}))
+    answerer = Answerer(engine.scheduler, settings_of(engine.policy, {}))
     prepared = Prompted(engine.base, answerer, "everything").prepare(MuseTransition("t", "d", 1, long, (query,)))
     ids = prepared._fitted(engine.base.chat.prompt_ids(f"{long[0]}\n{long[1]}\n\nWhere?"))  # type: ignore[attr-defined]
     assert len(ids) == engine.base.context_window - 4

@@ -1,0 +1,131 @@
+"""What waits for the model and what it was given so far. For a caller that holds the scheduler's lock."""
+
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from plume_memory.errors import DeadlineExceeded
+from plume_memory.model.queries import DecodeSettings, Query, Step
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """Some queries of one caller, decoded side by side."""
+
+    queries: Sequence[Query]
+    settings: DecodeSettings
+    owner: str
+    most: int
+    """Queries of it that are decoded at once."""
+    is_streamed: bool
+    """Its caller wants every step as it comes; else all at the end."""
+    steps: deque[Step] = field(default_factory=deque)
+    waiting: deque[int] = field(default_factory=deque)
+    """Queries that are not decoded yet."""
+    running: dict[int, int] = field(default_factory=dict)
+    """Number in the batch → query."""
+    given: dict[int, int] = field(default_factory=dict)
+    """Query → steps it has been given: what is decoded anew after an interrupt is not given twice."""
+    skipped: dict[int, int] = field(default_factory=dict)
+    """Query → steps of them that are still to come again."""
+    error: BaseException | None = None
+    wake: threading.Event = field(default_factory=threading.Event)
+    is_asleep: bool = False
+    begun: float = field(default_factory=time.monotonic)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing more comes."""
+        return self.error is not None or not (self.waiting or self.running)
+
+    @property
+    def has_news(self) -> bool:
+        """Whether its caller has something to take."""
+        return self.is_done or (self.is_streamed and bool(self.steps))
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Until its deadline; None without one."""
+        timeout = self.settings.timeout
+        return None if timeout is None else self.begun + timeout - time.monotonic()
+
+    def take(self, number: int, step: Step) -> None:
+        """Keep a step of one of its queries."""
+        query = self.running[number]
+        if step.finish_reason is not None:
+            del self.running[number]
+        if self.skipped.get(query, 0):
+            self.skipped[query] -= 1
+            return
+        self.given[query] = self.given.get(query, 0) + 1
+        self.steps.append(Step(query, step.text, step.trace, step.finish_reason))
+
+    def begin_again(self) -> None:
+        """Its running queries are decoded anew."""
+        for query in reversed(list(self.running.values())):
+            self.waiting.appendleft(query)
+            self.skipped[query] = self.given.get(query, 0)
+        self.running.clear()
+
+    def fail(self, error: BaseException) -> list[int]:
+        """End it with an error; returns the numbers of what it had running."""
+        gone = list(self.running)
+        self.error = error
+        self.running.clear()
+        self.waiting.clear()
+        return gone
+
+    def late(self) -> DeadlineExceeded | None:
+        """The error of a request whose time is over."""
+        left = self.seconds_left
+        if left is None or left > 0:
+            return None
+        done = sum(self.given.values())
+        return DeadlineExceeded(
+            f"An answer was asked for within {self.settings.timeout:g} s; {done} tokens were decoded by then, and "
+            f"{len(self.waiting)} of {len(self.queries)} questions were not begun. Give it more time, or ask for fewer "
+            "tokens."
+        )
+
+
+class Waiting:
+    """Requests with queries that are not decoded yet, in turns by owner: who asks much delays himself."""
+
+    def __init__(self) -> None:
+        self._owners: OrderedDict[str, deque[Request]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return sum(len(one.waiting) for requests in self._owners.values() for one in requests)
+
+    def add(self, request: Request) -> None:
+        """Behind what its owner has asked before; once."""
+        requests = self._owners.setdefault(request.owner, deque())
+        if request not in requests:
+            requests.append(request)
+
+    def next(self, rows: int) -> tuple[Request, int] | None:
+        """The query whose turn it is, if it fits into so many rows; None: nobody's does.
+
+        A query that does not fit waits for room before later ones of others: else it would wait for ever.
+        """
+        for owner, requests in list(self._owners.items()):
+            request = self._first(requests)
+            if request is None:
+                if not any(one.waiting for one in requests):
+                    del self._owners[owner]
+                continue
+            query = request.waiting[0]
+            if len(request.queries[query].rows) > rows:
+                return None
+            request.waiting.popleft()
+            self._owners.move_to_end(owner)
+            return request, query
+        return None
+
+    @staticmethod
+    def _first(requests: deque[Request]) -> Request | None:
+        while requests and not requests[0].waiting:
+            requests.popleft()
+        return next((one for one in requests if one.waiting and len(one.running) < one.most), None)

@@ -1,0 +1,253 @@
+"""Many callers, one batch. Float32: what a caller gets is what it gets alone."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
+import pytest
+import torch
+
+from plume_memory.errors import Busy, DeadlineExceeded, FactorsError, InvalidInput
+from plume_memory.lora.factors import LoraFactors, Pair
+from plume_memory.model.base import BaseModel
+from plume_memory.model.grammar import Grammar
+from plume_memory.model.queries import DecodeSettings, Query
+from plume_memory.model.running import RunningQueries
+from plume_memory.model.streams import Row
+from plume_memory.scheduling import Scheduler
+from plume_memory.testing import random_factors, tiny_base
+
+SETTINGS = DecodeSettings(max_new_tokens=24, stop_loops=False)
+LONG = DecodeSettings(max_new_tokens=400, min_new_tokens=400, stop_loops=False)
+
+
+@pytest.fixture(scope="module")
+def base() -> BaseModel:
+    return tiny_base("mistral")
+
+
+def query(base: BaseModel, seed: int, *, with_evidence: bool = True) -> Query:
+    prompt = tuple(base.chat.prompt_ids(f"Where is {'x' * (seed % 7)} number {seed}?"))
+    evidence = Row(prompt, random_factors(base, rank=2 + seed % 3, seed=100 + seed))
+    return Query(Row(prompt, random_factors(base, seed=seed)), evidence if with_evidence else None)
+
+
+def ids(scheduler: Scheduler, asked: Query, settings: DecodeSettings = SETTINGS) -> list[int]:
+    return [token.token_id for token in scheduler.decode([asked], settings)[0].trace]
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_each_of_many_threads_gets_what_it_gets_alone(base: BaseModel, fixed: bool) -> None:
+    asked = [query(base, seed, with_evidence=seed % 4 != 0) for seed in range(24)]
+    own = [DecodeSettings(max_new_tokens=4 + 3 * (seed % 5), lambda_max=1.0 + seed % 2) for seed in range(24)]
+    alone = [ids(Scheduler(base), one, settings) for one, settings in zip(asked, own, strict=True)]
+    scheduler = Scheduler(base, fixed_shapes=fixed)
+
+    with ThreadPoolExecutor(12) as threads:
+        together = list(threads.map(lambda pair: ids(scheduler, *pair), zip(asked, own, strict=True)))
+
+    assert together == alone
+    counters = scheduler.counters()
+    assert (counters.asked, counters.answered, counters.running, counters.waiting) == (24, 24, 0, 0)
+    assert counters.rows > 1.5 * counters.steps, "more than one query was in the batch"
+
+
+def test_settings_are_each_querys_own(base: BaseModel) -> None:
+    """A grammar, a stop text, and candidates kept, side by side in one batch."""
+    scheduler = Scheduler(base)
+    own = [
+        DecodeSettings(max_new_tokens=20, grammar=Grammar.lark('start: "Bern" | "Zurich"')),
+        DecodeSettings(max_new_tokens=20, top_candidates=3, stop_loops=False),
+        DecodeSettings(max_new_tokens=20, min_new_tokens=20, tau=0.01, stop_loops=False),
+    ]
+    alone = [scheduler.decode([query(base, at)], settings)[0] for at, settings in enumerate(own)]
+    streams = [scheduler.stream([query(base, at)], settings) for at, settings in enumerate(own)]
+    woven = _woven(streams)
+    assert ["".join(step.text for step in steps) for steps in woven] == [one.text for one in alone]
+    assert woven[0][-1].finish_reason == "stop"
+    assert [len(step.trace.global_top) for step in woven[1]] == [3] * len(woven[1])
+    assert len(woven[2]) == 20
+
+
+def _woven(streams: list) -> list[list]:
+    """A step of each in turn, until all have ended."""
+    found: list[list] = [[] for _ in streams]
+    left = dict(enumerate(streams))
+    while left:
+        for at, stream in list(left.items()):
+            step = next(stream, None)
+            if step is None:
+                del left[at]
+            else:
+                found[at].append(step)
+    return found
+
+
+def test_a_closed_stream_frees_its_rows_and_who_looks_long_holds_up_nobody(base: BaseModel) -> None:
+    scheduler = Scheduler(base)
+    slow = scheduler.stream([query(base, 1)], LONG)
+    first = next(slow)
+    assert ids(scheduler, query(base, 2)) == ids(Scheduler(base), query(base, 2))
+    assert scheduler.counters().running == 1
+    rest = [first.trace.token_id, *(next(slow).trace.token_id for _ in range(30))]
+    assert rest == ids(Scheduler(base), query(base, 1), LONG)[:31]
+    slow.close()
+    assert scheduler.counters().running == 0
+    assert scheduler._batch.rows == 0
+    assert scheduler.counters().cancelled == 1
+
+
+def test_rows_closed_while_another_leads_go_with_its_next_step(base: BaseModel) -> None:
+    scheduler = Scheduler(base)
+    closed = scheduler.stream([query(base, 1)], LONG)
+    next(closed)
+    rows: list[int] = []
+    with closing(scheduler.stream([query(base, 2)], LONG)) as other:
+        next(other)
+        rows.append(scheduler._batch.rows)
+        threading.Thread(target=closed.close).start()
+        while scheduler.counters().cancelled == 0:
+            next(other)
+        next(other)
+        next(other)
+        rows.append(scheduler._batch.rows)
+    assert rows == [4, 2]
+
+
+def test_who_asks_much_delays_himself(base: BaseModel) -> None:
+    """With 200 questions of one owner waiting, another's is answered among the first of them."""
+    scheduler = Scheduler(base, rows=4)
+    done: list[str] = []
+
+    def much() -> None:
+        for _ in scheduler.decode([query(base, seed) for seed in range(60)], SETTINGS, batch=60, owner="much"):
+            pass
+        done.append("much")
+
+    thread = threading.Thread(target=much)
+    thread.start()
+    while scheduler.counters().running == 0:
+        time.sleep(0.001)
+    scheduler.decode([query(base, 1)], SETTINGS, owner="little")
+    assert done == []
+    assert scheduler.counters().waiting > 40
+    thread.join()
+    assert done == ["much"]
+
+
+def test_a_deadline_is_kept_within_a_step(base: BaseModel) -> None:
+    scheduler = Scheduler(base)
+    hurried = DecodeSettings(max_new_tokens=1500, min_new_tokens=1500, stop_loops=False, timeout=0.2)
+    with pytest.raises(DeadlineExceeded, match=r"within 0\.2 s; \d+ tokens were decoded"):
+        scheduler.decode([query(base, 1)], hurried)
+    assert scheduler.counters().running == 0
+    with closing(scheduler.stream([query(base, 3)], LONG)) as leading, ThreadPoolExecutor(1) as other:
+        next(leading)
+        waiting = other.submit(scheduler.decode, [query(base, 1)], hurried)
+        with pytest.raises(DeadlineExceeded):
+            waiting.result(timeout=120)
+        assert next(leading).finish_reason is None
+    with pytest.raises(InvalidInput, match="timeout"):
+        DecodeSettings(timeout=0)
+
+
+def test_a_full_queue_refuses_and_says_so(base: BaseModel) -> None:
+    scheduler = Scheduler(base, rows=2, queue=3)
+    streams = [scheduler.stream([query(base, seed)], LONG) for seed in range(2)]
+    next(streams[0])
+    with ThreadPoolExecutor(1) as other:
+        waits = other.submit(scheduler.decode, [query(base, 9)] * 3, SETTINGS)
+        while scheduler.counters().waiting < 3:
+            time.sleep(0.001)
+        with pytest.raises(Busy, match="3 questions wait"):
+            next(streams[1])
+        assert scheduler.counters().refused == 1
+        streams[0].close()
+        assert len(waits.result(timeout=120)) == 3
+
+
+def test_one_that_cannot_be_decoded_fails_alone(base: BaseModel) -> None:
+    scheduler = Scheduler(base)
+    other = random_factors(tiny_base("llama", layers=5))
+    unfit = Query(Row((5, 6), other), Row((5, 6), other))
+    with closing(scheduler.stream([query(base, 1)], SETTINGS)) as stream:
+        told = [next(stream).trace.token_id]
+        with pytest.raises(FactorsError):
+            scheduler.decode([unfit], SETTINGS)
+        told += [step.trace.token_id for step in stream]
+    assert told == ids(Scheduler(base), query(base, 1))
+    assert scheduler.counters().failed == 1
+
+
+def test_a_step_that_fails_fails_who_is_in_it_and_the_next_ones_are_answered(
+    base: BaseModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scheduler = Scheduler(base)
+    advance = RunningQueries.advance
+
+    def broken(self: RunningQueries) -> list:
+        monkeypatch.setattr(RunningQueries, "advance", advance)
+        raise torch.OutOfMemoryError("no room")
+
+    with closing(scheduler.stream([query(base, 1)], SETTINGS)) as stream:
+        next(stream)
+        monkeypatch.setattr(RunningQueries, "advance", broken)
+        with pytest.raises(torch.OutOfMemoryError):
+            list(stream)
+    assert ids(scheduler, query(base, 2)) == ids(Scheduler(base), query(base, 2))
+
+
+@pytest.mark.parametrize("place", ["admit", "advance", "_steps"])
+def test_an_interrupt_of_who_leads_changes_no_other_answer(
+    base: BaseModel, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    scheduler = Scheduler(base)
+    whole: Callable = getattr(RunningQueries, place)
+    calls = iter(range(1000))
+
+    def interrupted(self: RunningQueries, *args: object) -> list:
+        done = whole(self, *args)
+        if next(calls) == 4:
+            monkeypatch.setattr(RunningQueries, place, whole)
+            raise KeyboardInterrupt
+        return done
+
+    with closing(scheduler.stream([query(base, 1)], SETTINGS)) as stream:
+        told = [next(stream).trace.token_id]
+        if place == "admit":
+            calls = iter([4])
+        monkeypatch.setattr(RunningQueries, place, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            scheduler.decode([query(base, 2)], LONG)
+        told += [step.trace.token_id for step in stream]
+    assert told == ids(Scheduler(base), query(base, 1))
+    assert scheduler.counters().running == 0
+
+
+def test_threads_that_come_and_go_leave_nothing_behind(base: BaseModel) -> None:
+    """Streams that are read whole, closed early, or dropped, from eight threads."""
+    scheduler = Scheduler(base)
+    alone = {seed: ids(Scheduler(base), query(base, seed)) for seed in range(4)}
+
+    def one(turn: int) -> bool:
+        stream: Iterator = scheduler.stream([query(base, turn % 4)], SETTINGS)
+        most = (99, 1, 5)[turn % 3]
+        told = [step.trace.token_id for step, _ in zip(stream, range(most), strict=False)]
+        return told == alone[turn % 4][:most]
+
+    with ThreadPoolExecutor(8) as threads:
+        assert all(threads.map(one, range(60)))
+    assert scheduler.counters().running == 0
+    assert scheduler._batch.rows == 0
+    assert not scheduler._open
+
+
+def test_an_adapter_of_some_layers_leaves_nothing_in_the_next_batch(base: BaseModel) -> None:
+    whole = random_factors(base, rank=4, seed=1)
+    first = LoraFactors({n: Pair(p.A[:1], p.B[:1]) for n, p in whole.modules.items()}, (0,))
+    scheduler = Scheduler(base, fixed_shapes=True)
+    for factors in (whole, first, whole):
+        asked = Query(Row((5, 6), factors), Row((5, 6), factors))
+        assert ids(scheduler, asked) == ids(Scheduler(base), asked)
