@@ -1,6 +1,7 @@
 """The engine's evidence: which units answer a question, and what several of them become together."""
 
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -16,6 +17,7 @@ from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.retrieval.retrieve import SHORTLIST, retrieve
 from plume_memory.terms import terms_of
 from plume_memory.testing import HashParameterizer, tiny_base, tiny_engine
+from tests.passes import watched
 
 MODULE = "mlp.down_proj"
 
@@ -54,17 +56,19 @@ def ranked(engine: Engine, index: UnitIndex, question: str, cache: Kept | None =
     return retrieve(index, question, reader, engine.policy, k=k)
 
 
+def texts_read(counts: list[int]) -> Callable[[torch.Tensor, torch.Tensor], None]:
+    """Texts of a pass: they begin at position 0, a question behind them."""
+    return lambda ids, positions: counts.append(len(ids) if int(positions[0, 0]) == 0 else 0)
+
+
 def test_the_reader_scores_a_shortlist_in_one_pass() -> None:
     engine = tiny_engine(policy=AnswerPolicy(retrieval="reader"))
     texts = [f"Alice lives at number {i}." if i % 2 else f"Bob has {i} boats." for i in range(50)]
     question = "Where does Alice live?"
     read: list[int] = []
-    hook = engine.base.model.model.register_forward_pre_hook(
-        lambda module, args: read.append(len(args[0]) if args[1] is None else 0)  # ids, and a mask for questions
-    )
 
-    found = ranked(engine, UnitIndex(units(*texts)), question, k=50)
-    hook.remove()
+    with watched(engine.base, texts_read(read)):
+        found = ranked(engine, UnitIndex(units(*texts)), question, k=50)
 
     assert sum(read) == SHORTLIST + 1, "and no text, for the gain"
     assert len({one.unit.position for one in found}) == 50
@@ -81,14 +85,11 @@ def test_what_was_read_for_one_question_is_not_read_for_the_next() -> None:
     engine, cache = tiny_engine(policy=AnswerPolicy(retrieval="reader")), Kept()
     index = UnitIndex(units("Alice lives in Bern.", "Bob has a boat.", "Carol paints."))
     read: list[int] = []
-    hook = engine.base.model.model.register_forward_pre_hook(
-        lambda module, args: read.append(len(args[0]) if args[1] is None else 0)  # ids, and a mask for questions
-    )
-
-    ranked(engine, index, "Where does Alice live?", cache, k=3)
     longer = index.extended([Unit(3, 4, 0, 10, "Dora swims")])
-    found = ranked(engine, longer, "Who has a boat?", cache, k=4)
-    hook.remove()
+
+    with watched(engine.base, texts_read(read)):
+        ranked(engine, index, "Where does Alice live?", cache, k=3)
+        found = ranked(engine, longer, "Who has a boat?", cache, k=4)
 
     assert sum(read) == 5, "four texts and no text, each once"
     assert found == ranked(engine, longer, "Who has a boat?", k=4)

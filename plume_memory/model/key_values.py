@@ -64,6 +64,13 @@ class Passes(Protocol):
     def windows(self) -> tuple[int | None, ...]:
         """By layer, the tokens that one sees, itself included; None: all."""
 
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+
+    def embedded(self, ids: Tensor) -> Tensor:
+        """What enters the first layer [..., E] of token ids [...]."""
+
     def room(self, rows: int, width: int) -> KeyValues:
         """Keys and values of nothing yet; zeros, so that no column is a NaN under a mask."""
 

@@ -27,6 +27,16 @@ class Modules:
         """See `Passes`."""
         return tuple(window_of(self._config, layer) for layer in range(self._config.num_hidden_layers))
 
+    @property
+    def device(self) -> torch.device:
+        """See `Passes`."""
+        return self._weight.device
+
+    def embedded(self, ids: Tensor) -> Tensor:
+        """See `Passes`."""
+        embedded: Tensor = self._model.get_input_embeddings()(ids)
+        return embedded
+
     def room(self, rows: int, width: int) -> KeyValues:
         """See `Passes`."""
         config = self._config
@@ -46,6 +56,10 @@ class Modules:
         watch: Watch | None = None,
     ) -> Tensor:
         """See `Passes`."""
+        if cache is None and mask is None and set(self.windows) == {None}:  # no mask runs fastest
+            with attached(self._model, adapters, watch=watch):
+                bare: Tensor = self._model.model(ids, None, positions, use_cache=False).last_hidden_state
+            return bare
         columns = None if cache is None else cache.width
         closed = torch.finfo(self._weight.dtype).min
         masks: dict[int | None, Tensor] = {}

@@ -111,6 +111,16 @@ class Transformer:
         """See `Passes`."""
         return tuple(layer.window for layer in self.layers)
 
+    @property
+    def device(self) -> torch.device:
+        """See `Passes`."""
+        return self.embedding.device
+
+    def embedded(self, ids: Tensor) -> Tensor:
+        """See `Passes`."""
+        x = F.embedding(ids, self.embedding)
+        return x if self.embedding_scale is None else x * torch.tensor(self.embedding_scale, dtype=x.dtype)
+
     def room(self, rows: int, width: int) -> KeyValues:
         """See `Passes`."""
         shape = (rows, 2, self.key_heads, width, self.head_width)
@@ -128,9 +138,7 @@ class Transformer:
         watch: Watch | None = None,
     ) -> Tensor:
         """See `Passes`."""
-        x = F.embedding(ids, self.embedding)
-        if self.embedding_scale is not None:
-            x = x * torch.tensor(self.embedding_scale, dtype=x.dtype)
+        x = self.embedded(ids)
         turn = self._turn(positions, x.dtype)
         masks = self._masks(positions, cache, mask)
         where = None if cache is None else (torch.arange(len(ids), device=ids.device)[:, None], positions)

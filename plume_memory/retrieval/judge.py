@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from plume_memory.hypernet.judge import JudgeWeights
-from plume_memory.model.adapters import attached, shared_rows
+from plume_memory.model.adapters import require_fit, shared_rows
 from plume_memory.model.base import BaseModel
-from plume_memory.model.packing import attention_mask, packed_rows
+from plume_memory.model.packing import packed_rows
 from plume_memory.records import Verdict
 
 BATCH_TOKENS = 4096
@@ -39,6 +39,7 @@ class Judge:
         self._base = base
         self.sha256 = weights.sha256
         self._rows = shared_rows(weights.adapter, device=base.device, dtype=base.dtype)
+        require_fit(base.model, self._rows)
         self._weight = weights.weight.to(base.device, torch.float32)
         self._bias = weights.bias.to(base.device, torch.float32)
 
@@ -72,13 +73,8 @@ class Judge:
                 for i, at in zip(row, laid.starts[r], strict=True)
             ]
             rows, columns = torch.tensor(ends, device=base.device).T
-            with base.lock, torch.inference_mode(), attached(base.model, self._rows):
-                hidden = base.model.model(
-                    input_ids=laid.ids,
-                    attention_mask=attention_mask(base.model.config, laid.positions, laid.mask),
-                    position_ids=laid.positions,
-                    use_cache=False,
-                ).last_hidden_state
+            with base.lock, torch.inference_mode():
+                hidden = base.passes.run(laid.ids, laid.positions, mask=laid.mask == 0, adapters=self._rows)
                 own = hidden[rows, columns].float()  # [cases of the batch, D]
                 found[[i for row in batch for i in row]] = (own @ self._weight.T + self._bias).cpu()
         return found

@@ -78,7 +78,7 @@ def _moments(base: BaseModel, texts: Sequence[Sequence[int]], layers: Sequence[i
     count = 0
     for at in range(0, len(texts), 16):
         with base.lock:
-            reading = read_texts(base.model, texts[at : at + 16], base.chat.prefix_ids(), layers, layers[-1])
+            reading = read_texts(base.passes, texts[at : at + 16], base.chat.prefix_ids(), layers, layers[-1])
         seen = reading.activations[:, reading.mask].float().cpu()  # [L, N, F]
         second += seen.mT @ seen
         count += seen.shape[1]

@@ -15,6 +15,7 @@ from plume_memory.hypernet.fastweight.network import FastWeightNetwork
 from plume_memory.hypernet.fastweight.reading import read_texts
 from plume_memory.model.adapters import AdapterRows
 from plume_memory.model.base import BaseModel
+from plume_memory.model.modules import Modules
 
 MODULE = "mlp.down_proj"
 
@@ -56,7 +57,7 @@ class FastWeightWriter:
         """Write texts; A is the network's read keys."""
         config = self.network.config
         reading = read_texts(
-            self._base.model,
+            Modules(self._base.model),
             texts,
             self._head,
             config.layers,

@@ -29,6 +29,7 @@ from plume_memory.records import ScoredUnit, Signals, TokenTrace, Unit
 from plume_memory.scheduling import Scheduler
 from plume_memory.terms import FUNCTION_WORDS, terms_of
 from plume_memory.testing import HashParameterizer, random_factors, tiny_base, tiny_engine
+from tests.passes import watched
 
 MODULE = "mlp.down_proj"
 QUESTION = "Where does Alice live?"
@@ -120,11 +121,8 @@ def writing_letters(base: BaseModel) -> Iterator[None]:
     allowed = [base.tokenizer.encode(letter, add_special_tokens=False)[0] for letter in "abde "]
     closed = torch.full((base.model.config.vocab_size,), -1e9)
     closed[allowed] = 0.0
-    hook = base.model.lm_head.register_forward_hook(lambda module, args, logits: logits + closed)
-    try:
+    with watched(base, says=lambda logits: logits + closed):
         yield
-    finally:
-        hook.remove()
 
 
 def cases(decoder: Scheduler, one: PreparedQuestion) -> list[tuple[str, str]]:
@@ -169,7 +167,9 @@ class Scripted(Scheduler):
         self.answers = list(answers)
         self.drawn: list[str] = []
 
-    def stream(self, queries: Sequence[Query], settings: DecodeSettings) -> Generator[Step, None, None]:
+    def stream(
+        self, queries: Sequence[Query], settings: DecodeSettings, *, owner: str = ""
+    ) -> Generator[Step, None, None]:
         pieces = self.answers.pop(0)
         for at, text in enumerate(pieces):
             self.drawn.append(text)

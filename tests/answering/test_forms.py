@@ -15,6 +15,7 @@ from plume_memory.memory import ParametricMemory
 from plume_memory.model.grammar import Grammar, Limits
 from plume_memory.policy import AnswerPolicy
 from plume_memory.testing import tiny_engine
+from tests.passes import watched
 
 QUESTION = "Where does Anna work?"
 SAID = "Anna works at Lumen Labs as a chemist."
@@ -108,10 +109,11 @@ def memory(tmp_path: Path) -> Iterator[ParametricMemory]:
     engine = tiny_engine(policy=AnswerPolicy(retrieval="reader", max_new_tokens=60, unit_tokens=64))
     letters = torch.zeros(engine.base.model.config.vocab_size)  # words, not bytes
     letters[[engine.base.chat.encode(letter)[0] for letter in "bdek "]] = 100.0
-    hook = engine.base.model.lm_head.register_forward_hook(lambda module, args, logits: logits + letters)
-    with ParametricMemory.open("alice", url=f"sqlite:///{tmp_path / 'log.db'}", engine=engine) as opened:
+    with (
+        watched(engine.base, says=lambda logits: logits + letters),
+        ParametricMemory.open("alice", url=f"sqlite:///{tmp_path / 'log.db'}", engine=engine) as opened,
+    ):
         yield opened
-    hook.remove()
 
 
 def test_a_form_holds_words_that_were_said_and_says_where_they_are_from(memory: ParametricMemory) -> None:

@@ -43,7 +43,7 @@ def make(*, stirred: bool = True, mixer_blocks: int = 1) -> FastWeightNetwork:
 
 def read(base: BaseModel, texts: tuple[list[int], ...], network: FastWeightNetwork) -> Reading:
     config = network.config
-    return read_texts(base.model, texts, base.chat.prefix_ids(), config.layers, config.mixer_layer)
+    return read_texts(base.passes, texts, base.chat.prefix_ids(), config.layers, config.mixer_layer)
 
 
 def test_gradients_reach_every_parameter(tiny_llama: BaseModel) -> None:
@@ -66,7 +66,7 @@ def test_a_texts_first_token_counts_only_where_the_place_before_it_files_it(tiny
     config = network.config
     head = tiny_llama.chat.prefix_ids()
     filed, left_out = (
-        read_texts(tiny_llama.model, TEXTS, head, config.layers, config.mixer_layer, first_token=first_token)
+        read_texts(tiny_llama.passes, TEXTS, head, config.layers, config.mixer_layer, first_token=first_token)
         for first_token in (True, False)
     )
     other = dataclasses.replace(filed, following=filed.following.clone())
@@ -84,7 +84,7 @@ def test_the_key_before_a_text_is_the_mixers(tiny_llama: BaseModel) -> None:
     with torch.no_grad():
         network.key_taps[1:] = 0
     led, plain = (
-        network(read_texts(tiny_llama.model, TEXTS, head, config.layers, config.mixer_layer, first_token=first_token))
+        network(read_texts(tiny_llama.passes, TEXTS, head, config.layers, config.mixer_layer, first_token=first_token))
         for first_token in (True, False)
     )
     torch.testing.assert_close(led, plain, atol=1e-5, rtol=1e-4)

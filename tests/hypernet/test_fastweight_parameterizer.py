@@ -45,7 +45,7 @@ def test_factors_are_the_networks_over_the_models_states(
     (factors,) = made.parameterize([f"  {text}\n"])
     network = checkpoint.load(tmp_path / "network")
     ids, head = tiny_llama.chat.encode(text), tiny_llama.chat.prefix_ids()
-    expected = network(read_texts(tiny_llama.model, [ids], head, (1, 2), 1))[:, 0]
+    expected = network(read_texts(tiny_llama.passes, [ids], head, (1, 2), 1))[:, 0]
 
     assert (factors.layers, factors.rank, factors.scale) == ((1, 2), 8, 1.0)
     assert torch.equal(factors.modules[MODULE].B, expected)

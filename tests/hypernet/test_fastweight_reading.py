@@ -13,7 +13,7 @@ LAYERS, SHARED = (1, 2), 0
 
 def test_states_equal_what_transformers_hands_out(tiny: BaseModel) -> None:
     head = tiny.chat.prefix_ids()[:3]
-    reading = read_texts(tiny.model, TEXTS, head, LAYERS, SHARED)
+    reading = read_texts(tiny.passes, TEXTS, head, LAYERS, SHARED)
 
     for row, text in enumerate(TEXTS):
         with torch.no_grad():
@@ -32,8 +32,8 @@ def test_states_equal_what_transformers_hands_out(tiny: BaseModel) -> None:
 
 def test_the_place_before_a_text_is_kept_when_its_first_token_is_wanted(tiny: BaseModel) -> None:
     head = tiny.chat.prefix_ids()[:3]
-    with_it = read_texts(tiny.model, TEXTS, head, LAYERS, SHARED, first_token=True)
-    without = read_texts(tiny.model, TEXTS, head, LAYERS, SHARED)
+    with_it = read_texts(tiny.passes, TEXTS, head, LAYERS, SHARED, first_token=True)
+    without = read_texts(tiny.passes, TEXTS, head, LAYERS, SHARED)
 
     for name in ("hidden", "activations", "shared"):
         assert torch.equal(getattr(with_it, name)[..., 1:, :], getattr(without, name))
@@ -43,7 +43,7 @@ def test_the_place_before_a_text_is_kept_when_its_first_token_is_wanted(tiny: Ba
     with torch.no_grad():
         first = tiny.model.get_input_embeddings()(torch.tensor([text[0] for text in TEXTS]))
     assert torch.equal(with_it.following[:, 0], first)
-    bare = read_texts(tiny.model, TEXTS, [], LAYERS, SHARED, first_token=True)
+    bare = read_texts(tiny.passes, TEXTS, [], LAYERS, SHARED, first_token=True)
     assert (bare.mask[0].sum(), bare.is_led) == (len(TEXTS[0]), False), "without a head there is no such place"
 
 
@@ -51,7 +51,7 @@ def test_the_place_before_a_text_is_kept_when_its_first_token_is_wanted(tiny: Ba
 def test_activations_equal_the_mlps_input_computed_without_hooks(family: str) -> None:
     base = tiny_base(family)
     head, text = base.chat.prefix_ids()[:3], TEXTS[2]
-    reading = read_texts(base.model, [text], head, LAYERS, SHARED)
+    reading = read_texts(base.passes, [text], head, LAYERS, SHARED)
     decoder = base.model.model
     with torch.no_grad():
         ids = torch.tensor([[*head, *text]])
@@ -70,9 +70,9 @@ def test_activations_equal_the_mlps_input_computed_without_hooks(family: str) ->
 
 def test_a_text_reads_the_same_alone_and_among_others(tiny: BaseModel) -> None:
     head = tiny.chat.prefix_ids()[:3]
-    together = read_texts(tiny.model, TEXTS, head, LAYERS, SHARED)
+    together = read_texts(tiny.passes, TEXTS, head, LAYERS, SHARED)
     for row, text in enumerate(TEXTS):
-        alone = read_texts(tiny.model, [text], head, LAYERS, SHARED)
+        alone = read_texts(tiny.passes, [text], head, LAYERS, SHARED)
         for name in ("hidden", "activations", "shared", "following"):
             one, all_of_them = getattr(alone, name), getattr(together, name)
             # one place further: what follows a text is part of what its last token stores
@@ -83,16 +83,16 @@ def test_a_text_reads_the_same_alone_and_among_others(tiny: BaseModel) -> None:
 
 @pytest.mark.parametrize("room", range(16))
 def test_every_text_is_followed_by_a_place_of_padding(tiny_llama: BaseModel, room: int) -> None:
-    reading = read_texts(tiny_llama.model, [[40] * (5 + room)], [1, 2, 3], LAYERS, SHARED)
+    reading = read_texts(tiny_llama.passes, [[40] * (5 + room)], [1, 2, 3], LAYERS, SHARED)
 
     assert reading.mask.sum() == 5 + room
     assert not reading.mask[0, -1]
 
 
 def test_an_exception_leaves_nothing_for_the_next_pass(tiny_llama: BaseModel) -> None:
-    expected = read_texts(tiny_llama.model, TEXTS, [1], LAYERS, SHARED)
+    expected = read_texts(tiny_llama.passes, TEXTS, [1], LAYERS, SHARED)
     with pytest.raises(IndexError):
-        read_texts(tiny_llama.model, [[10**6]], [1], LAYERS, SHARED)
+        read_texts(tiny_llama.passes, [[10**6]], [1], LAYERS, SHARED)
     with torch.no_grad():  # runs to its end: nobody else's reading ends it
         tiny_llama.model(input_ids=torch.tensor([[1, 2, 3]]))
-    assert torch.equal(read_texts(tiny_llama.model, TEXTS, [1], LAYERS, SHARED).hidden, expected.hidden)
+    assert torch.equal(read_texts(tiny_llama.passes, TEXTS, [1], LAYERS, SHARED).hidden, expected.hidden)

@@ -18,6 +18,7 @@ from plume_memory.model.queries import DecodeSettings, Query
 from plume_memory.model.streams import Row
 from plume_memory.testing import byte_tokenizer, tiny_base
 from plume_memory.training.facts import FactSource
+from tests.passes import watched
 
 
 @pytest.fixture(scope="module")
@@ -81,9 +82,8 @@ def test_a_text_is_written_in_one_pass_of_the_model(engine: Engine) -> None:
     text = "The Harrow Lane Archive keeps the papers of the town of Brennick. " * 10
     assert engine.parameterizer is not None
     passes: list[int] = []
-    hook = engine.base.model.model.layers[0].register_forward_pre_hook(lambda module, inputs: passes.append(1))
-    engine.parameterizer.parameterize([text])
-    hook.remove()
+    with watched(engine.base, lambda ids, positions: passes.append(1)):
+        engine.parameterizer.parameterize([text])
 
     assert len(passes) == 1
 

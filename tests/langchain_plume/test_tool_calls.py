@@ -26,6 +26,7 @@ from plume_memory.model.masks import Vocabulary
 from plume_memory.policy import AnswerPolicy
 from plume_memory.records import ScoredUnit, Unit
 from plume_memory.testing import HashParameterizer, tiny_base
+from tests.passes import watched
 
 BASE = tiny_base("llama", context_window=8192)
 ENGINE = Engine(BASE, HashParameterizer(BASE), AnswerPolicy(max_new_tokens=400, unit_tokens=64))
@@ -275,11 +276,8 @@ def test_behind_a_tools_result_the_answer_is_never_empty(model: ChatPlume, unkno
     ends[sorted(base.stop_ids)] = 1e4
     call = {"name": "tickets", "args": {}, "id": "1", "type": "tool_call"}
     turns = [HumanMessage("How many?"), AIMessage("", tool_calls=[call]), ToolMessage("17", tool_call_id="1")]
-    hook = base.model.lm_head.register_forward_hook(lambda module, args, logits: logits + ends)
-    try:
+    with watched(base, says=lambda logits: logits + ends):
         answer = model.model_copy(update={"unknown": unknown}).invoke(turns)
-    finally:
-        hook.remove()
     assert answer.response_metadata["finish_reason"] == "stop"
     assert answer.usage_metadata["output_tokens"] == 2
     assert answer.content != ABSTENTION

@@ -14,6 +14,7 @@ from plume_memory.model.queries import DecodeSettings, Query
 from plume_memory.model.streams import Row
 from plume_memory.scheduling import Scheduler
 from plume_memory.testing import tiny_base
+from tests.passes import watched
 
 VALUES = (
     "CH93 0076 2011 6238 5295 7",
@@ -122,17 +123,14 @@ def test_a_decode_copies_the_values_of_its_sources() -> None:
     letters = torch.zeros(base.model.config.vocab_size)
     letters[[base.tokenizer.encode(digit, add_special_tokens=False)[0] for digit in "479 "]] = 100.0
     letters[base.tokenizer.encode(" ", add_special_tokens=False)[0]] = 98.0  # words, not blanks
-    hook = base.model.lm_head.register_forward_hook(lambda module, args, logits: logits + letters)
     decoder, settings = Scheduler(base), DecodeSettings(max_new_tokens=24, stop_loops=False)
     query = Query(Row(prompt), Row(prompt))
-    try:
+    with watched(base, says=lambda logits: logits + letters):
         [free] = decoder.decode([query], settings)
         value = f"{next(word for word in free.text.split() if len(word) > 2)[:2]}a#b"
         query = replace(query, sources=(f"It is {value}.",))
         [held] = decoder.decode([query], settings)
         streamed = "".join(step.text for step in decoder.stream([query], settings))
-    finally:
-        hook.remove()
     assert value in held.text
     assert value not in free.text
     assert streamed == held.text

@@ -18,6 +18,7 @@ from plume_memory.model.adapters import decoder_layers
 from plume_memory.model.base import BaseModel
 from plume_memory.retrieval.reader import BATCH_TOKENS, QUESTION_TOKENS, Reader, Reading
 from plume_memory.testing import byte_tokenizer, random_factors, tiny_base
+from tests import passes
 from tests.owner import Owner
 
 QUESTION = "Where does Alice live?"
@@ -71,21 +72,15 @@ def watched(base: BaseModel) -> Iterator[Watched]:
     """Watch what a model is given."""
     seen = Watched([], [], [])
 
-    def note(module: object, args: tuple[torch.Tensor, torch.Tensor | None]) -> None:
-        ids, mask = args[:2]
-        (seen.texts if mask is None else seen.questions).append(ids.shape)
+    def note(ids: torch.Tensor, positions: torch.Tensor) -> None:
+        (seen.texts if int(positions[0, 0]) == 0 else seen.questions).append(ids.shape)
 
-    hooks = [
-        base.model.model.register_forward_pre_hook(note),
-        base.model.lm_head.register_forward_pre_hook(
-            lambda module, args: seen.projected.append(args[0][..., 0].numel())
-        ),
-    ]
-    try:
+    def counted(logits: torch.Tensor) -> torch.Tensor:
+        seen.projected.append(logits[..., 0].numel())
+        return logits
+
+    with passes.watched(base, note, says=counted):
         yield seen
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 # --- log p ----------------------------------------------------------------------------------------
@@ -326,12 +321,8 @@ def test_what_is_discarded_or_released_is_read_again_in_its_place_alone(tiny_lla
 def test_of_what_is_released_while_it_is_read_or_was_erased_nothing_is_kept(tiny_llama: BaseModel) -> None:
     reader = Reader(tiny_llama)
 
-    def release_once(module: object, args: object) -> None:
-        hook.remove()
-        reader.release("here")
-
-    hook = tiny_llama.model.model.register_forward_pre_hook(release_once)
-    found = reader.log_probs(TEXTS, QUESTION, Owner())
+    with passes.watched(tiny_llama, lambda ids, positions: reader.release("here")):
+        found = reader.log_probs(TEXTS, QUESTION, Owner())
     assert flat(found) == pytest.approx(flat(Reader(tiny_llama).log_probs(TEXTS, QUESTION)), abs=1e-5)
     assert [read_again(reader, tiny_llama, Owner()) for _ in range(2)] == [4, 0]
 

@@ -31,7 +31,7 @@ def test_read_keys_of_the_models_own_states_are_white_and_of_length_one(tiny_lla
     network = calibrated(tiny_llama)
     total, count = torch.zeros(2, 12, 12), 0
     for text in TEXTS:
-        reading = read_texts(tiny_llama.model, [text], tiny_llama.chat.prefix_ids(), (0, 2), 1)
+        reading = read_texts(tiny_llama.passes, [text], tiny_llama.chat.prefix_ids(), (0, 2), 1)
         keys = reading.activations[:, reading.mask] @ network.read_keys.detach().mT
         total, count = total + keys.mT @ keys, count + len(text)
 
@@ -47,7 +47,7 @@ def test_a_matched_key_adds_a_small_share_of_the_residual_stream(tiny_llama: Bas
     network = calibrated(tiny_llama)
     norms = torch.stack(
         [
-            read_texts(tiny_llama.model, [t], tiny_llama.chat.prefix_ids(), (0, 2), 1)
+            read_texts(tiny_llama.passes, [t], tiny_llama.chat.prefix_ids(), (0, 2), 1)
             .hidden[:, 0, : len(t)]
             .norm(dim=-1)
             .median(1)

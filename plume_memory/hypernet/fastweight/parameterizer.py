@@ -94,7 +94,7 @@ class FastWeightParameterizer:
         config = self._network.config
         with self._base.lock:
             reading = read_texts(
-                self._base.model,
+                self._base.passes,
                 pieces,
                 self._head,
                 config.layers,

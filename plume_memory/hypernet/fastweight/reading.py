@@ -6,12 +6,12 @@ Legend: B texts, T tokens, L adapted layers, D residual width, F MLP width.
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from plume_memory.model.adapters import Place, attached
+from plume_memory.model.adapters import Place
+from plume_memory.model.key_values import Passes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,7 +41,7 @@ class _Read(Exception):
 
 
 def read_texts(
-    model: nn.Module,
+    passes: Passes,
     texts: Sequence[Sequence[int]],
     head: Sequence[int],
     layers: Sequence[int],
@@ -52,15 +52,14 @@ def read_texts(
     """Run the base model over texts and keep what the network writes from. No gradients.
 
     Args:
-        model: a Hugging Face causal model without an adapter attached.
+        passes: of the base model; its lock is held by the caller.
         texts: ids of each text, without any frame; none is empty.
         head: ids that the chat frame puts before a user's words; every text is read behind them.
         layers: the adapted layers.
         shared_layer: the layer whose input is kept as `shared`.
         first_token: keep the place before each text, the head's last one, where the head has any.
     """
-    any_model: Any = model
-    device = any_model.device
+    device = passes.device
     before = min(int(first_token), len(head))
     skip = len(head) - before
     # One place of padding at least: the last token of every text, also of the longest, has one after it, so what
@@ -72,11 +71,11 @@ def read_texts(
     lengths = torch.tensor([before + len(text) for text in texts], device=device)
     mask = torch.arange(width - skip, device=device) < lengths[:, None]
     kept: dict[tuple[str, int], Tensor] = {}
-    with torch.no_grad(), attached(model, watch=_keeping(layers, shared_layer, skip, kept)):
-        # right padding behind causal attention: no real token sees it, and no mask runs fastest
-        with suppress(_Read):
-            any_model.model(input_ids=ids, use_cache=False)
-        embedded = any_model.get_input_embeddings()(ids[:, skip:])
+    positions = torch.arange(width, device=device).expand(len(rows), -1)
+    with torch.no_grad():
+        with suppress(_Read):  # padded on the right: no real token sees it
+            passes.run(ids, positions, watch=_keeping(layers, shared_layer, skip, kept))
+        embedded = passes.embedded(ids[:, skip:])
         following = torch.zeros_like(embedded)
         following[:, :-1] = embedded[:, 1:] * mask[:, 1:, None]
     return Reading(
