@@ -89,7 +89,7 @@ def tiny_base(family: str = "llama", *, seed: int = 0, layers: int = 3, context_
 
 def random_factors(base: BaseModel, *, rank: int = 4, seed: int = 0, size: float = 0.1) -> LoraFactors:
     """Return random float32 factors for every layer's `mlp.down_proj` of a model."""
-    config = base.model.config
+    config = base.config
     generator = torch.Generator().manual_seed(seed)
     layers = config.num_hidden_layers
     A = torch.randn(layers, rank, config.intermediate_size, generator=generator)

@@ -9,13 +9,14 @@ is that of one layer. Knows nothing of what is done with them.
 """
 
 from collections.abc import Callable
-from typing import Any
+from contextlib import suppress
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from plume_memory.errors import ModelError
-from plume_memory.model.adapters import Place, attached
+from plume_memory.model.adapters import Place
+from plume_memory.model.key_values import Passes, visible
 
 Visit = Callable[[int, Tensor], None]
 """Called with (layer, features [B, S, D]) as soon as the features of a layer exist."""
@@ -25,46 +26,32 @@ class _LastLayerSeen(Exception):
     """Ends a forward pass: no one needs what comes after."""
 
 
-def stream_features(model: nn.Module, ids: Tensor, mask: Tensor, visit: Visit, *, layers: int | None = None) -> None:
+def stream_features(passes: Passes, ids: Tensor, mask: Tensor, visit: Visit, *, layers: int | None = None) -> None:
     """Run the base model over right-padded chunks and visit the features of each layer in turn.
 
-    Neither the last visited block nor anything after it is computed. The model is left as it was, on
-    an exception too. No gradients.
+    Neither the last visited block nor anything after it is computed. No gradients.
 
     Args:
-        model: a Hugging Face `*ForCausalLM` of the llama, mistral, qwen2, qwen3 or gemma2 family, with
-            no adapter attached.
+        passes: of the base model; its lock is held by the caller.
         ids: [B, S] int64 on the model's device.
         mask: [B, S], 1 for a token and 0 for padding.
         visit: receives layers 0, 1, … `layers` − 1; must not keep the features it is given.
         layers: how many; all decoder blocks by default.
 
     Raises:
-        ModelError: the model has no decoder blocks under `.model.layers`, or fewer than `layers`.
+        ModelError: the model has fewer than `layers` decoder blocks.
     """
-    decoder = _decoder(model)
-    blocks: nn.ModuleList = decoder.layers
-    count = len(blocks) if layers is None else layers
-    if not 1 <= count <= len(blocks):
-        raise ModelError(f"Features of {count} layers were asked for; the model has {len(blocks)} blocks.")
-    with torch.no_grad(), attached(model, watch=_visiting(decoder, count, visit)):
-        try:
-            decoder(input_ids=ids, attention_mask=mask, use_cache=False)
-        except _LastLayerSeen:
-            return
-    raise ModelError(f"{type(model).__name__} never ran block {count - 1}; its forward is unknown.")
+    blocks = len(passes.windows)
+    count = blocks if layers is None else layers
+    if not 1 <= count <= blocks:
+        raise ModelError(f"Features of {count} layers were asked for; the model has {blocks} blocks.")
+    positions = torch.arange(ids.shape[1], device=ids.device).expand(len(ids), -1)
+    seen = None if bool(mask.all()) else visible(positions, None, None) & mask.bool()[:, None, None, :]
+    with torch.no_grad(), suppress(_LastLayerSeen):
+        passes.run(ids, positions, mask=seen, watch=_visiting(passes, count, visit))
 
 
-def block_count(model: nn.Module) -> int:
-    """Return the number of decoder blocks.
-
-    Raises:
-        ModelError: the model has no decoder blocks under `.model.layers`.
-    """
-    return len(_decoder(model).layers)
-
-
-def _visiting(decoder: Any, count: int, visit: Visit) -> dict[Place, Callable[[Tensor], None]]:
+def _visiting(passes: Passes, count: int, visit: Visit) -> dict[Place, Callable[[Tensor], None]]:
     """What is seen of the first `count` blocks of a decoder; the last of them ends the pass."""
 
     def see_of(layer: int) -> Callable[[Tensor], None]:
@@ -72,19 +59,9 @@ def _visiting(decoder: Any, count: int, visit: Visit) -> dict[Place, Callable[[T
             if layer < count - 1:
                 visit(layer, hidden)
                 return
-            visit(layer, decoder.norm(hidden))
+            visit(layer, passes.normed(hidden))
             raise _LastLayerSeen
 
         return see
 
     return {(layer, ""): see_of(layer) for layer in range(count)}
-
-
-def _decoder(model: nn.Module) -> Any:
-    decoder = getattr(model, "model", None)
-    if not isinstance(getattr(decoder, "layers", None), nn.ModuleList) or not hasattr(decoder, "norm"):
-        raise ModelError(
-            f"{type(model).__name__} has no decoder blocks under `.model.layers` with a `.model.norm`; "
-            "expected a Hugging Face causal model of the llama, mistral, qwen2, qwen3 or gemma2 family."
-        )
-    return decoder

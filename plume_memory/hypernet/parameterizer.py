@@ -10,14 +10,15 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Literal, Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from plume_memory.errors import InvalidInput, ParameterizerError
 from plume_memory.hypernet.chunking import fixed_windows, near_equal
 from plume_memory.hypernet.d2l.network import D2LNetwork
-from plume_memory.hypernet.encoder import block_count, stream_features
+from plume_memory.hypernet.encoder import stream_features
 from plume_memory.lora.algebra import concat
 from plume_memory.lora.factors import LoraFactors, Pair
+from plume_memory.model.key_values import Passes
 
 TRAINED_CHUNKS = 8
 """Most chunks of one context that Doc-to-LoRA checkpoints saw in training."""
@@ -63,8 +64,7 @@ class Parameterizer(Protocol):
 class D2LParameterizer:
     """H(text) by a Doc-to-LoRA network over a frozen base model.
 
-    The model's layers are read while it runs (hypernet/encoder.py) and nothing is left on it. The base
-    model must have no adapter attached during `parameterize`.
+    The model's layers are read while it runs (hypernet/encoder.py) and nothing is left on it.
     """
 
     additive = False
@@ -72,7 +72,7 @@ class D2LParameterizer:
     def __init__(
         self,
         network: D2LNetwork,
-        model: nn.Module,
+        passes: Passes,
         tokenize: Callable[[str], list[int]],
         prefix_ids: Sequence[int],
         suffix_ids: Sequence[int],
@@ -86,7 +86,7 @@ class D2LParameterizer:
 
         Args:
             network: on the device it is to run on.
-            model: a Hugging Face causal model; device is its embeddings'.
+            passes: of the base model.
             tokenize: a context's ids *with* its chat template and generation prompt.
             prefix_ids: ids the template puts before a context.
             suffix_ids: ids it puts after one.
@@ -100,8 +100,8 @@ class D2LParameterizer:
             ParameterizerError: the network was made for a model of other sizes.
             InvalidInput: the template alone fills `chunk_tokens`.
         """
-        _require_fit(network, model)
-        self._network, self._model, self._tokenize = network, model, tokenize
+        _require_fit(network, passes)
+        self._network, self._passes, self._tokenize = network, passes, tokenize
         self._prefix, self._suffix = list(prefix_ids), list(suffix_ids)
         self._chunking, self._chunk_tokens = chunking, chunk_tokens
         self._lock: AbstractContextManager[object] = lock or nullcontext()
@@ -192,7 +192,7 @@ class D2LParameterizer:
 
     def _encode(self, chunks: Sequence[list[int]]) -> list[LoraFactors]:
         """Run one batch through model and network; the factors of each chunk."""
-        device = _device(self._model)
+        device = self._passes.device
         width = max(map(len, chunks))
         ids = torch.tensor([chunk + [0] * (width - len(chunk)) for chunk in chunks], device=device)
         mask = torch.tensor([[1] * len(c) + [0] * (width - len(c)) for c in chunks], device=device)
@@ -205,7 +205,7 @@ class D2LParameterizer:
 
         config = self._network.config
         with self._lock:
-            stream_features(self._model, ids, mask, visit, layers=len(config.layers))
+            stream_features(self._passes, ids, mask, visit, layers=len(config.layers))
         with torch.no_grad():
             pairs = self._network.generate(torch.stack(latents, dim=1))
         return [
@@ -218,23 +218,12 @@ class D2LParameterizer:
         ]
 
 
-def _require_fit(network: D2LNetwork, model: nn.Module) -> None:
+def _require_fit(network: D2LNetwork, passes: Passes) -> None:
     """Refuse a network whose sizes are those of another base model."""
     config = network.config
-    blocks, embeddings = block_count(model), _embeddings(model)
-    if config.hidden_size != embeddings.shape[1] or config.layers != tuple(range(blocks)):
+    blocks, width = len(passes.windows), passes.widths((0, "mlp.up_proj"))[0]
+    if config.hidden_size != width or config.layers != tuple(range(blocks)):
         raise ParameterizerError(
             f"The hypernetwork was made for a model of {len(config.layers)} layers and hidden size "
-            f"{config.hidden_size}; this one has {blocks} and {embeddings.shape[1]}. Load its own model."
+            f"{config.hidden_size}; this one has {blocks} and {width}. Load its own model."
         )
-
-
-def _embeddings(model: nn.Module) -> Tensor:
-    inner = model.get_submodule("model.embed_tokens")
-    weight = inner.weight
-    assert isinstance(weight, Tensor)
-    return weight
-
-
-def _device(model: nn.Module) -> torch.device:
-    return _embeddings(model).device

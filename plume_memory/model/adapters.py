@@ -111,15 +111,33 @@ def shared_rows(factors: LoraFactors, *, device: torch.device, dtype: torch.dtyp
     return AdapterRows(modules, 1, factors.rank)
 
 
-def require_fit(model: nn.Module, rows: AdapterRows) -> None:
+def no_such_module(place: Place, layers: int) -> FactorsError:
+    """The error of factors for a module that a model of so many layers does not have."""
+    if place[0] >= layers:
+        return FactorsError(f"The factors adapt layer {place[0]}; the loaded model has {layers} layers.")
+    return FactorsError(f"The loaded model has no {place[1]!r} in its layers; the factors were built for another.")
+
+
+def require_fit(rows: AdapterRows, widths: Callable[[Place], tuple[int, int]]) -> None:
     """See that every adapted module is in the model.
+
+    Args:
+        rows: the adapters.
+        widths: inputs and outputs of a module of the model.
 
     Raises:
         FactorsError: one is not, or its widths differ.
     """
-    layers = decoder_layers(model)
     for place, (A, B) in rows.modules.items():
-        _target(layers, *place, A, B)
+        _require_widths(place, (A.shape[-2], B.shape[-1]), widths(place))
+
+
+def _require_widths(place: Place, own: tuple[int, int], found: tuple[int, int]) -> None:
+    if own != found:
+        raise FactorsError(
+            f"The factors of {place[1]!r} are {own[0]}→{own[1]} wide, the loaded model's layer is "
+            f"{found[0]}→{found[1]}; rebuild them for this model."
+        )
 
 
 def _empty(like: Tensor, rows: int) -> Tensor:
@@ -231,7 +249,7 @@ def attached(
     layers = decoder_layers(model)
     watching = dict(watch or {})
     for place, (A, B) in rows.modules.items() if rows is not None else ():
-        _hook(handover, place, _target(layers, *place, A, B))
+        _hook(handover, place, _target(layers, place, A, B))
     for layer, name in watching:
         _hook(handover, (layer, name), layers[layer].get_submodule(name))
     for layer in skipped:
@@ -278,23 +296,26 @@ def _make_skippable(handover: _Handover, layers: nn.ModuleList, layer: int) -> N
         module.forward = _Skippable(handover, layer, module.forward)
 
 
-def _target(layers: nn.ModuleList, layer: int, name: str, A: Tensor, B: Tensor) -> nn.Module:
-    if layer >= len(layers):
-        raise FactorsError(f"The factors adapt layer {layer}; the loaded model has {len(layers)} layers.")
-    try:
-        module = layers[layer].get_submodule(name)
-    except AttributeError as err:
-        raise FactorsError(
-            f"The loaded model has no {name!r} in its layers; the factors were built for another."
-        ) from err
-    d_in, d_out = A.shape[-2], B.shape[-1]
-    widths = (getattr(module, "in_features", d_in), getattr(module, "out_features", d_out))
-    if widths != (d_in, d_out):
-        raise FactorsError(
-            f"The factors of {name!r} are {d_in}→{d_out} wide, the loaded model's layer is "
-            f"{widths[0]}→{widths[1]}; rebuild them for this model."
-        )
+def _target(layers: nn.ModuleList, place: Place, A: Tensor, B: Tensor) -> nn.Module:
+    module = module_at(layers, place)
+    own = A.shape[-2], B.shape[-1]
+    found = getattr(module, "in_features", own[0]), getattr(module, "out_features", own[1])
+    _require_widths(place, own, found)
     return module
+
+
+def module_at(layers: nn.ModuleList, place: Place) -> nn.Module:
+    """A module of a Hugging Face model's layers.
+
+    Raises:
+        FactorsError: there is none.
+    """
+    if place[0] >= len(layers):
+        raise no_such_module(place, len(layers))
+    try:
+        return layers[place[0]].get_submodule(place[1])
+    except AttributeError as err:
+        raise no_such_module(place, len(layers)) from err
 
 
 class _Adding:

@@ -2,8 +2,9 @@
 
 import hashlib
 import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from plume_memory.model.key_values import Passes
 from plume_memory.model.modules import Modules
 from plume_memory.model.prompt import ChatFormat
 from plume_memory.model.transformer import Transformer
+from plume_memory.model.weights import has_fixed_turns, plain_weights, read_weights
 
 SUPPORTED_FAMILIES = ("llama", "mistral", "qwen2", "qwen3", "gemma2")
 """Families whose decoder layers sit at `.model.layers` with an `mlp.down_proj`, tried by our tests or D2L."""
@@ -29,8 +31,8 @@ _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torc
 class BaseModel:
     """A causal language model that never changes. Shared by every memory of an engine."""
 
-    model: Any
-    """Hugging Face `*ForCausalLM` in eval mode; no parameter requires a gradient."""
+    config: Any
+    """Of Hugging Face."""
     tokenizer: Any
     name: str
     fingerprint: str
@@ -38,8 +40,16 @@ class BaseModel:
     chat: ChatFormat
     stop_ids: frozenset[int]
     """Ids that end an answer: end of text, and end of turn where the tokenizer names one."""
+    dtype: torch.dtype
+    """Of the weights."""
+    device: torch.device
+    """Where the weights are."""
+    load_model: Callable[[], Any] = field(repr=False)
+    """Gives Hugging Face's modules, for training and for models that need them; answering does without."""
+    load_weights: Callable[[], Mapping[str, torch.Tensor] | None] = field(repr=False)
+    """Gives the tensors of plain linear layers by name; None where `model` is made of others."""
     lock: ModelLock = field(default_factory=ModelLock, repr=False)
-    """Held for one forward pass at a time: adapters are hooks on this one model object."""
+    """Held for one forward pass at a time."""
 
     @classmethod
     def load(
@@ -61,15 +71,28 @@ class BaseModel:
         folder = fetch(name, cache=cache)
         on = _device(device)
         config = _config(folder, name)
-        weights = content_fingerprint(folder)  # also refuses a folder without safetensors, before anything is read
-        model = _load_weights(folder, name, config, _dtype(dtype, on)).to(on)
-        from transformers import AutoTokenizer  # noqa: PLC0415 — three seconds; `plume --help` must not pay them
+        fingerprint = content_fingerprint(folder)  # also refuses a folder without safetensors, before any is read
+        kind = _dtype(dtype, on)
+        from transformers import AutoTokenizer  # noqa: PLC0415 — slow; `plume --help` must not pay it
 
         try:
             tokenizer = AutoTokenizer.from_pretrained(folder)
         except (OSError, ValueError, KeyError, TypeError) as err:
             raise ModelError(f"The folder of {name!r} holds no tokenizer that transformers can read: {err}") from err
-        return cls.wrap(model, tokenizer, name=name, fingerprint=_with_reading(weights, tokenizer))
+        made = cls(
+            config=config,
+            tokenizer=tokenizer,
+            name=name,
+            fingerprint=_with_reading(fingerprint, tokenizer),
+            chat=ChatFormat.of(tokenizer, name),
+            stop_ids=_stop_ids(_ends(folder, config), tokenizer),
+            dtype=kind,
+            device=on,
+            load_model=partial(_load_model, folder, name, config, kind, on),
+            load_weights=partial(read_weights, folder, name),
+        )
+        _ = made.passes  # so that weights which do not fit are told now
+        return made
 
     @classmethod
     def wrap(cls, model: Any, tokenizer: Any, *, name: str, fingerprint: str) -> "BaseModel":
@@ -83,28 +106,37 @@ class BaseModel:
         if family not in SUPPORTED_FAMILIES:
             raise UnknownArchitecture(f"{name!r} is a {family!r} model; supported are {', '.join(SUPPORTED_FAMILIES)}.")
         model.eval().requires_grad_(False)
-        return cls(model, tokenizer, name, fingerprint, ChatFormat.of(tokenizer, name), _stop_ids(model, tokenizer))
+        parameter = next(iter(model.parameters()))
+        return cls(
+            config=model.config,
+            tokenizer=tokenizer,
+            name=name,
+            fingerprint=fingerprint,
+            chat=ChatFormat.of(tokenizer, name),
+            stop_ids=_stop_ids(model.generation_config.eos_token_id, tokenizer),
+            dtype=parameter.dtype,
+            device=parameter.device,
+            load_model=lambda: model,
+            load_weights=partial(plain_weights, model),
+        )
 
-    @property
-    def device(self) -> torch.device:
-        """Where the weights are."""
-        return torch.device(self.model.device)
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """Dtype of the weights."""
-        dtype: torch.dtype = next(iter(self.model.parameters())).dtype
-        return dtype
-
-    @property
-    def context_window(self) -> int:
-        """Most tokens the model was made for, prompt and answer together."""
-        return int(self.model.config.max_position_embeddings)
+    @cached_property
+    def model(self) -> Any:
+        """Hugging Face `*ForCausalLM` in eval mode; no parameter requires a gradient. Loaded when first asked for."""
+        return self.load_model()
 
     @cached_property
     def passes(self) -> Passes:
         """Its forward pass. Made from the weights as they are when it is first asked for."""
-        return Transformer.of(self.model) or Modules(self.model)
+        weights = self.load_weights() if has_fixed_turns(self.config) else None
+        if weights is None:
+            return Modules(self.model)
+        return Transformer.of(self.config, weights, dtype=self.dtype, device=self.device)
+
+    @property
+    def context_window(self) -> int:
+        """Most tokens the model was made for, prompt and answer together."""
+        return int(self.config.max_position_embeddings)
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """Next-token logits [..., vocabulary] of final hidden states [..., width]; with gradients."""
@@ -128,12 +160,20 @@ def forward(
     return module(ids, mask, positions, cache, embeddings, use_cache=True)
 
 
-def _stop_ids(model: Any, tokenizer: Any) -> frozenset[int]:
+def _stop_ids(ends: int | list[int] | None, tokenizer: Any) -> frozenset[int]:
     named = {"<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|endoftext|>"} & set(tokenizer.get_vocab())
     ids = set(tokenizer.convert_tokens_to_ids(sorted(named)))
-    for source in (tokenizer.eos_token_id, model.generation_config.eos_token_id):
+    for source in (tokenizer.eos_token_id, ends):
         ids.update(source if isinstance(source, list) else [source])
     return frozenset(i for i in ids if isinstance(i, int))
+
+
+def _ends(folder: Path, config: Any) -> int | list[int] | None:
+    """Ids that end a text, by the folder's generation config where there is one."""
+    own = folder / "generation_config.json"
+    told = json.loads(own.read_text(encoding="utf-8")) if own.is_file() else {}
+    found: int | list[int] | None = told.get("eos_token_id", config.eos_token_id)
+    return found
 
 
 def _with_reading(weights: str, tokenizer: Any) -> str:
@@ -160,7 +200,7 @@ def _config(folder: Path, name: str) -> Any:
     return config
 
 
-def _load_weights(folder: Path, name: str, config: Any, dtype: torch.dtype) -> Any:
+def _load_model(folder: Path, name: str, config: Any, dtype: torch.dtype, device: torch.device) -> Any:
     from transformers import AutoModelForCausalLM  # noqa: PLC0415 — as above
     from transformers.utils import logging as hf_logging  # noqa: PLC0415 — as above
 
@@ -168,23 +208,12 @@ def _load_weights(folder: Path, name: str, config: Any, dtype: torch.dtype) -> A
     attention = "eager" if getattr(config, "attn_logit_softcapping", None) else "sdpa"
     hf_logging.disable_progress_bar()
     try:
-        model, report = AutoModelForCausalLM.from_pretrained(
-            folder,
-            dtype=dtype,
-            attn_implementation=attention,
-            use_safetensors=True,
-            trust_remote_code=False,
-            output_loading_info=True,
+        model = AutoModelForCausalLM.from_pretrained(
+            folder, dtype=dtype, attn_implementation=attention, use_safetensors=True, trust_remote_code=False
         )
     except (OSError, ValueError, RuntimeError, KeyError, TypeError, SafetensorError) as err:
         raise ModelError(f"The weights of {name!r} in {folder} cannot be loaded: {err}") from err
-    lacking = sorted(report["missing_keys"])
-    if lacking:
-        raise ModelError(
-            f"The weights of {name!r} in {folder} lack {len(lacking)} of the tensors its config asks for, the first "
-            f"is {lacking[0]}; the download is incomplete or the config is another model's."
-        )
-    return model
+    return model.to(device).eval().requires_grad_(False)
 
 
 def _device(asked: str | None) -> torch.device:

@@ -71,6 +71,13 @@ class Passes(Protocol):
     def embedded(self, ids: Tensor) -> Tensor:
         """What enters the first layer [..., E] of token ids [...]."""
 
+    def widths(self, place: Place) -> tuple[int, int]:
+        """Inputs and outputs of a linear module.
+
+        Raises:
+            FactorsError: the model has none there.
+        """
+
     def room(self, rows: int, width: int) -> KeyValues:
         """Keys and values of nothing yet; zeros, so that no column is a NaN under a mask."""
 
@@ -95,6 +102,9 @@ class Passes(Protocol):
             adapters: of each row, or of all.
             watch: see `Watch`.
         """
+
+    def normed(self, hidden: Tensor) -> Tensor:
+        """The last norm of hidden states [..., E]; `run` ends with it."""
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Next-token logits [..., vocabulary] of final hidden states [..., E]."""

@@ -3,9 +3,7 @@
 Legend: o outputs, i inputs.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,6 +22,7 @@ class Linear:
     """[o, i], or the same in oneDNN's own layout."""
     bias: Tensor | None
     outputs: int
+    inputs: int
     is_packed: bool
 
     @classmethod
@@ -32,8 +31,8 @@ class Linear:
         weight, bias = weight.detach(), None if bias is None else bias.detach()
         if weight.device.type == "cpu" and weight.dtype == torch.bfloat16 and _can_pack():
             packed = torch.ops.mkldnn._reorder_linear_weight(weight.clone(), PACKED_FOR)
-            return cls(packed, bias, len(weight), True)
-        return cls(weight, bias, len(weight), False)
+            return cls(packed, bias, weight.shape[0], weight.shape[1], True)
+        return cls(weight, bias, weight.shape[0], weight.shape[1], False)
 
     def __call__(self, x: Tensor) -> Tensor:
         """[..., i] → [..., o]."""
@@ -42,15 +41,6 @@ class Linear:
         flat = x.reshape(-1, x.shape[-1])
         y: Tensor = torch.ops.mkldnn._linear_pointwise(flat, self.weight, self.bias, "none", [], "")
         return y.view(*x.shape[:-1], self.outputs)
-
-
-def joined(modules: Sequence[Any]) -> Linear:
-    """Several `nn.Linear`s of one input as one, their outputs side by side."""
-    weights, biases = [m.weight for m in modules], [m.bias for m in modules]
-    if len(modules) == 1:
-        return Linear.of(weights[0], biases[0])
-    bias = None if biases[0] is None else torch.cat(biases)
-    return Linear.of(torch.cat(weights), bias)
 
 
 def _can_pack() -> bool:

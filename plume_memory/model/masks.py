@@ -51,7 +51,7 @@ class Vocabulary:
 
         if self._tokens is None:
             stops = sorted(self._base.stop_ids)
-            width = int(self._base.model.config.vocab_size)  # logits may be wider than the tokenizer: padded
+            width = int(self._base.config.vocab_size)  # logits may be wider than the tokenizer: padded
             try:
                 self._tokens = from_tokenizer(self._base.tokenizer, n_vocab=width, eos_token=stops)
             except ValueError as err:

@@ -5,9 +5,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from plume_memory.model.adapters import AdapterRows, attached
+from plume_memory.model.adapters import AdapterRows, Place, attached, decoder_layers, module_at
 from plume_memory.model.key_values import KeyValues, Watch, visible
-from plume_memory.model.transformer import window_of
+from plume_memory.model.weights import head_width, window_of
 
 
 class Modules:
@@ -37,11 +37,15 @@ class Modules:
         embedded: Tensor = self._model.get_input_embeddings()(ids)
         return embedded
 
+    def widths(self, place: Place) -> tuple[int, int]:
+        """See `Passes`."""
+        module: Any = module_at(decoder_layers(self._model), place)
+        return module.in_features, module.out_features
+
     def room(self, rows: int, width: int) -> KeyValues:
         """See `Passes`."""
         config = self._config
-        depth = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        shape = (rows, 2, config.num_key_value_heads, width, depth)
+        shape = (rows, 2, config.num_key_value_heads, width, head_width(config))
         like = self._weight
         return KeyValues(tuple(torch.zeros(shape, dtype=like.dtype, device=like.device) for _ in self.windows))
 
@@ -79,6 +83,11 @@ class Modules:
                 use_cache=held is not None,
             ).last_hidden_state
         return hidden
+
+    def normed(self, hidden: Tensor) -> Tensor:
+        """See `Passes`."""
+        normed: Tensor = self._model.model.norm(hidden)
+        return normed
 
     def logits(self, hidden: Tensor) -> Tensor:
         """See `Passes`.

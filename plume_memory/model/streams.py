@@ -163,7 +163,7 @@ class RunningRows:
         base = self._base
         stacked = stack_rows([row.factors for row in rows], device=base.device, dtype=base.dtype, rank=rank or None)
         if stacked is not None:
-            require_fit(base.model, stacked)
+            require_fit(stacked, base.passes.widths)
         return stacked
 
     def _room(self, rows: int, width: int) -> KeyValues:

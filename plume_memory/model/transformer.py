@@ -12,15 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
-from plume_memory.model.adapters import AdapterRows, Place, decoder_layers
+from plume_memory.model.adapters import AdapterRows, Place, no_such_module
 from plume_memory.model.key_values import KeyValues, Watch, visible
-from plume_memory.model.linear import Linear, joined
-
-_ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")
-_MLP = ("gate_proj", "up_proj", "down_proj")
+from plume_memory.model.linear import Linear
+from plume_memory.model.weights import Taken, head_width, turns, window_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,42 +67,46 @@ class Transformer:
     logit_cap: float | None
 
     @classmethod
-    def of(cls, model: nn.Module) -> "Transformer | None":
-        """Take the weights of a Hugging Face causal LM of a supported family.
+    def of(
+        cls, config: Any, weights: Mapping[str, Tensor], *, dtype: torch.dtype, device: torch.device
+    ) -> "Transformer":
+        """Fuse the weights of a supported family.
 
-        None where it is not made of plain linear layers (quantised, wrapped by PEFT) or its rotary frequencies depend
-        on the length of the text: its own modules know better.
+        Args:
+            config: of Hugging Face; its rotary frequencies do not depend on the length of a text (`has_fixed_turns`).
+            weights: by their names in a `*ForCausalLM`; those of the head are the embedding's where it has none.
+            dtype: in which they are kept.
+            device: where.
+
+        Raises:
+            ModelError: a tensor is missing or of another shape than the config says.
         """
-        any_model: Any = model
-        config = any_model.config
-        blocks = decoder_layers(model)
-        rotary = getattr(any_model.model, "rotary_emb", None)
-        if rotary is None or getattr(rotary, "rope_type", "default") in ("dynamic", "longrope"):
-            return None
-        if any(type(linear) is not nn.Linear for block in blocks for linear in _linears(block)):
-            return None
-        if type(any_model.lm_head) is not nn.Linear:
-            return None
+        taken = Taken(weights, dtype, device)
         is_gemma = config.model_type == "gemma2"
-        attention: Any = blocks[0].self_attn
-        return cls(
-            embedding=any_model.model.embed_tokens.weight.detach(),
-            layers=tuple(_layer(block, window_of(config, at), is_gemma) for at, block in enumerate(blocks)),
-            norm=_norm(any_model.model.norm, is_gemma),
-            head=Linear.of(any_model.lm_head.weight, any_model.lm_head.bias),
-            frequencies=rotary.inv_freq.detach().float(),
-            rotary_scale=float(rotary.attention_scaling),
+        E, D = config.hidden_size, head_width(config)
+        frequencies, rotary_scale = turns(config, device)
+        embedding = taken("model.embed_tokens.weight", (config.vocab_size, E))
+        own_head = "lm_head.weight" in weights
+        made = cls(
+            embedding=embedding,
+            layers=tuple(_layer(taken, config, at) for at in range(config.num_hidden_layers)),
+            norm=_norm(taken, "model.norm", E, is_gemma),
+            head=taken.linear(["lm_head"], [config.vocab_size], E) if own_head else Linear.of(embedding, None),
+            frequencies=frequencies,
+            rotary_scale=rotary_scale,
             heads=config.num_attention_heads,
             key_heads=config.num_key_value_heads,
-            head_width=attention.head_dim,
-            scale=float(attention.scaling),
+            head_width=D,
+            scale=float(config.query_pre_attn_scalar if is_gemma else D) ** -0.5,
             eps=config.rms_norm_eps,
             activation=_activation(config),
-            embedding_scale=config.hidden_size**0.5 if is_gemma else None,
+            embedding_scale=E**0.5 if is_gemma else None,
             wide_norms=is_gemma,
             score_cap=getattr(config, "attn_logit_softcapping", None),
             logit_cap=getattr(config, "final_logit_softcapping", None),
         )
+        taken.check()
+        return made
 
     @property
     def windows(self) -> tuple[int | None, ...]:
@@ -120,6 +122,24 @@ class Transformer:
         """See `Passes`."""
         x = F.embedding(ids, self.embedding)
         return x if self.embedding_scale is None else x * torch.tensor(self.embedding_scale, dtype=x.dtype)
+
+    def widths(self, place: Place) -> tuple[int, int]:
+        """See `Passes`."""
+        at, name = place
+        E, H, K = self.embedding.shape[1], self.heads * self.head_width, self.key_heads * self.head_width
+        width = self.layers[0].down.inputs
+        known = {
+            "self_attn.q_proj": (E, H),
+            "self_attn.k_proj": (E, K),
+            "self_attn.v_proj": (E, K),
+            "self_attn.o_proj": (H, E),
+            "mlp.gate_proj": (E, width),
+            "mlp.up_proj": (E, width),
+            "mlp.down_proj": (width, E),
+        }
+        if at >= len(self.layers) or name not in known:
+            raise no_such_module(place, len(self.layers))
+        return known[name]
 
     def room(self, rows: int, width: int) -> KeyValues:
         """See `Passes`."""
@@ -164,7 +184,11 @@ class Transformer:
             y = layer.down(h)
             adapted.add("mlp.down_proj", h, y)
             x = x + (y if layer.after_mlp is None else self._normed(y, layer.after_mlp))
-        return self._normed(x, self.norm)
+        return self.normed(x)
+
+    def normed(self, hidden: Tensor) -> Tensor:
+        """See `Passes`."""
+        return self._normed(hidden, self.norm)
 
     def logits(self, hidden: Tensor) -> Tensor:
         """See `Passes`."""
@@ -258,42 +282,32 @@ class _Adapted:
         output += torch.matmul(inner if self._gate is None else inner * self._gate, pair[1]).to(output.dtype)
 
 
-def _linears(block: Any) -> list[nn.Module]:
-    return [
-        *(getattr(block.self_attn, name) for name in _ATTENTION),
-        *(getattr(block.mlp, name) for name in _MLP),
-    ]
-
-
-def _layer(block: Any, window: int | None, is_gemma: bool) -> Layer:
-    attention, mlp = block.self_attn, block.mlp
-    before_mlp = block.pre_feedforward_layernorm if is_gemma else block.post_attention_layernorm
-    by_head = getattr(attention, "q_norm", None)
+def _layer(taken: "Taken", config: Any, at: int) -> Layer:
+    is_gemma = config.model_type == "gemma2"
+    here, E, F_ = f"model.layers.{at}", config.hidden_size, config.intermediate_size
+    D = head_width(config)
+    H, K = config.num_attention_heads * D, config.num_key_value_heads * D
+    attention, mlp = f"{here}.self_attn", f"{here}.mlp"
+    before_mlp = "pre_feedforward_layernorm" if is_gemma else "post_attention_layernorm"
+    by_head = config.model_type == "qwen3"
     return Layer(
-        before_attention=_norm(block.input_layernorm, is_gemma),
-        after_attention=_norm(block.post_attention_layernorm, is_gemma) if is_gemma else None,
-        before_mlp=_norm(before_mlp, is_gemma),
-        after_mlp=_norm(block.post_feedforward_layernorm, is_gemma) if is_gemma else None,
-        qkv=joined([attention.q_proj, attention.k_proj, attention.v_proj]),
-        out=joined([attention.o_proj]),
-        gate_up=joined([mlp.gate_proj, mlp.up_proj]),
-        down=joined([mlp.down_proj]),
-        query_norm=None if by_head is None else _norm(by_head, False),
-        key_norm=None if by_head is None else _norm(attention.k_norm, False),
-        window=window,
+        before_attention=_norm(taken, f"{here}.input_layernorm", E, is_gemma),
+        after_attention=_norm(taken, f"{here}.post_attention_layernorm", E, True) if is_gemma else None,
+        before_mlp=_norm(taken, f"{here}.{before_mlp}", E, is_gemma),
+        after_mlp=_norm(taken, f"{here}.post_feedforward_layernorm", E, True) if is_gemma else None,
+        qkv=taken.linear([f"{attention}.{name}_proj" for name in "qkv"], [H, K, K], E),
+        out=taken.linear([f"{attention}.o_proj"], [E], H),
+        gate_up=taken.linear([f"{mlp}.gate_proj", f"{mlp}.up_proj"], [F_, F_], E),
+        down=taken.linear([f"{mlp}.down_proj"], [E], F_),
+        query_norm=_norm(taken, f"{attention}.q_norm", D, False) if by_head else None,
+        key_norm=_norm(taken, f"{attention}.k_norm", D, False) if by_head else None,
+        window=window_of(config, at),
     )
 
 
-def _norm(module: Any, is_gemma: bool) -> Tensor:
-    weight: Tensor = module.weight.detach()
+def _norm(taken: "Taken", name: str, width: int, is_gemma: bool) -> Tensor:
+    weight = taken(f"{name}.weight", (width,))
     return 1.0 + weight.float() if is_gemma else weight
-
-
-def window_of(config: Any, layer: int) -> int | None:
-    """Tokens that a layer sees, by a Hugging Face config; None: all."""
-    kinds = getattr(config, "layer_types", None)
-    window: int | None = getattr(config, "sliding_window", None)
-    return window if not kinds or kinds[layer] == "sliding_attention" else None
 
 
 def _activation(config: Any) -> Callable[[Tensor], Tensor]:

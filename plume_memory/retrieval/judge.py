@@ -39,7 +39,7 @@ class Judge:
         self._base = base
         self.sha256 = weights.sha256
         self._rows = shared_rows(weights.adapter, device=base.device, dtype=base.dtype)
-        require_fit(base.model, self._rows)
+        require_fit(self._rows, base.passes.widths)
         self._weight = weights.weight.to(base.device, torch.float32)
         self._bias = weights.bias.to(base.device, torch.float32)
 

@@ -93,7 +93,7 @@ class Reader:
         self._base = base
         self._adapter = None if reranker is None else shared_rows(reranker, device=base.device, dtype=base.dtype)
         if self._adapter is not None:
-            require_fit(base.model, self._adapter)
+            require_fit(self._adapter, base.passes.widths)
         self._kept: LRUCache = LRUCache(room, size=attrgetter("nbytes"))
 
     def of(self, owner: Owned) -> "OwnedReader":

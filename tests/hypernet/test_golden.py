@@ -16,6 +16,7 @@ from plume_memory.hypernet.d2l.checkpoint import convert, load
 from plume_memory.hypernet.encoder import stream_features
 from plume_memory.hypernet.parameterizer import D2LParameterizer
 from plume_memory.lora.algebra import concat, padded
+from plume_memory.model.modules import Modules
 
 NAME = "mlp.down_proj"
 
@@ -37,7 +38,7 @@ def loaded(golden: Path, tmp_path_factory: pytest.TempPathFactory) -> Loaded:
     chunks = {f"chunk {i}": ids[:n] for i, (ids, n) in enumerate(rows)}
     parameterizer = D2LParameterizer(
         network,
-        model,
+        Modules(model),
         chunks.__getitem__,
         [],
         [],
@@ -57,7 +58,7 @@ def assert_close(found, expected):
 def features_of(loaded):
     layers = []
     e = loaded.expected
-    stream_features(loaded.model, e["ctx_ids"], e["ctx_attn_mask"], lambda _, x: layers.append(x))
+    stream_features(Modules(loaded.model), e["ctx_ids"], e["ctx_attn_mask"], lambda _, x: layers.append(x))
     return torch.stack(layers, dim=1)
 
 
@@ -72,7 +73,7 @@ def test_batched_mode(loaded):
 def test_iterative_mode(loaded):
     e, latents = loaded.expected, []
     stream_features(
-        loaded.model,
+        Modules(loaded.model),
         e["ctx_ids"],
         e["ctx_attn_mask"],
         lambda _, x: latents.append(loaded.network.encode_layer(x, e["ctx_attn_mask"])),

@@ -7,6 +7,7 @@ import transformers as hf
 from plume_memory.errors import InvalidInput, ParameterizerError
 from plume_memory.hypernet.d2l.checkpoint import convert, load
 from plume_memory.hypernet.parameterizer import D2LParameterizer, ManyChunksWarning, Parameterizer
+from plume_memory.model.modules import Modules
 
 PRE, SUF = [60, 61], [62]
 NAME = "mlp.down_proj"
@@ -31,7 +32,7 @@ def parts(reference, tmp_path_factory):
         num_key_value_heads=2,
         max_position_embeddings=128,
     )
-    return network, hf.LlamaForCausalLM(config).float().eval()
+    return network, Modules(hf.LlamaForCausalLM(config).float().eval())
 
 
 @pytest.fixture

@@ -1,6 +1,8 @@
 """Loading models, and the frame of their chat templates."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -37,6 +39,31 @@ def test_a_saved_folder_loads_and_gives_the_same_logits(tmp_path: Path, tiny: Ba
         assert torch.equal(loaded.model(input_ids=ids).logits, tiny.model(input_ids=ids).logits)
     assert loaded.stop_ids == tiny.stop_ids
     assert not any(p.requires_grad for p in loaded.model.parameters())
+
+
+def test_answering_loads_none_of_hugging_faces_modules(tmp_path: Path, tiny: BaseModel) -> None:
+    """They take as much memory again, and a second to import."""
+    loaded = BaseModel.load(str(saved(tmp_path, tiny)), device="cpu", dtype="float32")
+    ids, positions = torch.tensor([[4, 8, 15, 16, 23]]), torch.arange(5)[None]
+    with torch.inference_mode():
+        found = loaded.passes.logits(loaded.passes.run(ids, positions))
+        torch.testing.assert_close(found, tiny.model(input_ids=ids).logits, atol=1e-5, rtol=1e-5)
+    assert "model" not in loaded.__dict__
+    code = (
+        "import sys\nfrom plume_memory.model.base import BaseModel\n"
+        f"BaseModel.load({str(tmp_path)!r}, device='cpu').passes\n"
+        "assert not [name for name in sys.modules if name.count('.modeling_') and '.auto.' not in name and "
+        "name.startswith('transformers.models.')]"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
+
+
+def test_weights_of_another_shape_than_the_config_says_are_refused(tmp_path: Path) -> None:
+    saved(tmp_path, tiny_base("llama"))
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**config, "intermediate_size": 48}))
+    with pytest.raises(ModelError, match=r"gate_proj.weight is \[64, 32\], the config asks for \[48, 32\]"):
+        BaseModel.load(str(tmp_path), device="cpu")
 
 
 def test_a_model_without_a_chat_template_is_refused(tmp_path: Path) -> None:
@@ -83,7 +110,7 @@ def test_weights_that_lack_layers_are_refused_not_filled_with_noise(tmp_path: Pa
     config = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 5}))
 
-    with pytest.raises(ModelError, match=r"lack \d+ of the tensors its config asks for"):
+    with pytest.raises(ModelError, match=r"lack \d+ of the tensors the config asks for"):
         BaseModel.load(str(tmp_path), device="cpu")
 
 

@@ -14,7 +14,7 @@ from plume_memory.model.key_values import Passes
 from plume_memory.model.modules import Modules
 from plume_memory.model.streams import Row, RunningRows
 from plume_memory.model.transformer import Transformer
-from plume_memory.testing import random_factors, tiny_base
+from plume_memory.testing import byte_tokenizer, random_factors, tiny_base
 
 FAMILIES = ("llama", "mistral", "qwen2", "qwen3", "gemma2")
 """Gemma-2 and Mistral have a sliding window of 24 tokens here."""
@@ -41,9 +41,8 @@ def stacked(base: BaseModel, *factors: LoraFactors | None) -> AdapterRows | None
 
 
 def both(base: BaseModel) -> tuple[Passes, Passes]:
-    own = Transformer.of(base.model)
-    assert own is not None
-    return own, Modules(base.model)
+    assert isinstance(base.passes, Transformer)
+    return base.passes, Modules(base.model)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -112,7 +111,6 @@ def test_a_model_of_other_than_plain_layers_keeps_its_own_forward() -> None:
 
     base = tiny_base("llama")
     base.model.model.layers[1].mlp.down_proj.__class__ = Quantised
-    assert Transformer.of(base.model) is None
     assert isinstance(base.passes, Modules)
 
 
@@ -159,3 +157,45 @@ def test_a_row_depends_on_no_row_that_comes_or_goes(fixed: bool, moves: list[str
                     logits,
                     [alone[number][0].step({alone[number][1]: tokens[number]}) for number in together.present],
                 )
+
+
+def test_frequencies_are_hugging_faces() -> None:
+    """Of all kinds that do not depend on the length of the text."""
+    import transformers as hf
+
+    for rope in (
+        {"rope_type": "default", "rope_theta": 1234.5},
+        {"rope_type": "linear", "rope_theta": 10000.0, "factor": 4.0},
+        {
+            "rope_type": "llama3",
+            "rope_theta": 500000.0,
+            "factor": 8.0,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 256,
+        },
+        {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 256},
+    ):
+        config = hf.LlamaConfig(
+            vocab_size=300,
+            hidden_size=32,
+            intermediate_size=64,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            max_position_embeddings=1024,
+            rope_parameters=dict(rope),
+            pad_token_id=0,
+        )
+        torch.manual_seed(0)
+        base = BaseModel.wrap(hf.LlamaForCausalLM(config).float(), byte_tokenizer(), name="rope", fingerprint="rope")
+        ids = torch.randint(3, 200, (1, 300))
+        with torch.inference_mode():
+            own, theirs = (passes.run(ids, torch.arange(300)[None]) for passes in both(base))
+        torch.testing.assert_close(own, theirs, atol=1e-5, rtol=1e-5)
+
+
+def test_frequencies_that_follow_the_length_are_left_to_hugging_face() -> None:
+    base = tiny_base("llama")
+    base.config.rope_parameters = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.0}
+    assert isinstance(base.passes, Modules)

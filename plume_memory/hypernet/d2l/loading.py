@@ -40,7 +40,7 @@ def load_d2l_parameterizer(
         network.perceiver.to(torch.bfloat16)
     return D2LParameterizer(
         network,
-        base.model,
+        base.passes,
         base.chat.prompt_ids,
         base.chat.prefix_ids(),
         base.chat.suffix_ids(),

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from plume_memory.errors import ParameterizerError
-from plume_memory.hypernet.encoder import block_count
 from plume_memory.hypernet.fastweight.checkpoint import FastWeightManifest, load, read_manifest
 from plume_memory.hypernet.fastweight.network import FastWeightNetwork
 from plume_memory.hypernet.fastweight.reading import read_texts
@@ -150,9 +149,9 @@ def _batches(pieces: Sequence[list[int]]) -> Iterator[list[list[int]]]:
 
 
 def _require_fit(network: FastWeightNetwork, base: BaseModel) -> None:
-    config, own = network.config, base.model.config
+    config, own = network.config, base.config
     found = (own.hidden_size, own.intermediate_size)
-    blocks = block_count(base.model)
+    blocks = own.num_hidden_layers
     deepest = max(config.layers[-1], config.mixer_layer)
     if (config.hidden_size, config.intermediate_size) != found or deepest >= blocks:
         raise ParameterizerError(
