@@ -6,6 +6,8 @@ they hold is in the log, so an owner who comes back loses nothing.
 """
 
 from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -14,15 +16,23 @@ from plume_memory.forks import Lock
 from plume_memory.hypernet.shipped import chosen_network
 from plume_memory.memory import DEFAULT_MODEL, DEFAULT_URL, MAX_UPDATE_CHARS, ParametricMemory
 from plume_memory.policy import AnswerPolicy
+from plume_memory.records import Answer
 from plume_memory.store.artifacts import ArtifactStore
 from plume_memory.store.database import Database
 from plume_memory.store.log import Log
 from plume_memory.store.paths import default_artifacts
 
 if TYPE_CHECKING:  # torch is imported when an answer is first asked for
+    from typing import Unpack
+
+    from plume_memory.answering.options import AskOptions
     from plume_memory.engine import Engine, Progress
+    from plume_memory.model.prompt import Message
 
 KEPT_OPEN = 256
+
+ASKED_AT_ONCE = 32
+"""Threads of one `ask_many`: as many as the scheduler has rows for."""
 
 
 class MemoryPool:
@@ -113,6 +123,25 @@ class MemoryPool:
             while len(self._open) > self._keep:
                 self._open.popitem(last=False)
         return opened
+
+    def ask_many(
+        self, questions: "Mapping[str, str | Sequence[Message]]", **options: "Unpack[AskOptions]"
+    ) -> dict[str, Answer]:
+        """Answer a question for each of several owners, decoded in one running batch; by owner, in the order given.
+
+        Args:
+            questions: owner → question; an owner who has no memory gets one, empty.
+            options: see `Snapshot.ask`.
+
+        Raises:
+            Of the first question that cannot be answered; see `memory` and `Snapshot.ask`.
+        """
+        memories = {owner: self.memory(owner) for owner in questions}
+        if not memories:
+            return {}
+        with ThreadPoolExecutor(min(len(memories), ASKED_AT_ONCE)) as threads:
+            answers = threads.map(lambda owner: memories[owner].ask(questions[owner], **options), memories)
+            return dict(zip(memories, answers, strict=True))
 
     def names(self) -> list[str]:
         """Return the names of all memories in the database, sorted by code point."""

@@ -68,3 +68,24 @@ def test_settings_that_contradict_each_other_are_refused(url: str) -> None:
         MemoryPool(url, keep=0)
     with pytest.raises(InvalidInput), MemoryPool(url, engine=ENGINE) as pool:
         pool.memory("")
+
+
+def test_many_owners_asked_at_once_get_their_own_answers(url: str) -> None:
+    with MemoryPool(url, engine=tiny_engine()) as pool:
+        names = [f"user-{n}" for n in range(12)]
+        for n, name in enumerate(names):
+            pool.memory(name).update(f"{name} lives in house {n} by the lake.")
+        asked = {name: f"Where does {name} live?" for name in reversed(names)}
+        alone = {name: pool.memory(name).ask(question, unknown="bare") for name, question in asked.items()}
+        before = pool.engine.scheduler.counters()
+
+        answers = pool.ask_many(asked, unknown="bare")
+
+        assert list(answers) == list(asked)
+        assert {name: answer.text for name, answer in answers.items()} == {n: a.text for n, a in alone.items()}
+        assert {name: answer.memory for name, answer in answers.items()} == {name: name for name in names}
+        counters = pool.engine.scheduler.counters()
+        assert counters.answered - before.answered == len(names)
+        assert pool.ask_many({}) == {}
+        with pytest.raises(InvalidInput):
+            pool.ask_many({"user-0": ""})
