@@ -31,7 +31,10 @@ def main() -> None:
     asked = parser.parse_args()
     torch.set_num_threads(asked.threads)
     engine = Engine.load("smollm2-135m")
-    with tempfile.TemporaryDirectory() as folder, MemoryPool(f"sqlite:///{Path(folder) / 'log.db'}", engine) as pool:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        MemoryPool(f"sqlite:///{Path(folder) / 'log.db'}", engine=engine) as pool,
+    ):
         owners = [f"user-{n}" for n in range(asked.memories)]
         for n, owner in enumerate(owners):
             town, trade = TOWNS[n % len(TOWNS)], TRADES[n % len(TRADES)]

@@ -17,8 +17,10 @@ from plume_memory.lora.factors import LoraFactors
 from plume_memory.lora.files import from_bytes, to_bytes
 from plume_memory.lru import LRUCache
 from plume_memory.model.base import BaseModel
-from plume_memory.model.states import States, compile_states
+from plume_memory.model.reading import compile_states
+from plume_memory.model.states import States
 from plume_memory.records import Unit, join_units
+from plume_memory.scheduling.together import Together
 
 _JOINED = "joined:"
 """Marks what several units together, or one sentence, became: kept in this process only."""
@@ -60,6 +62,7 @@ class TextEncoder:
         self._base = base
         self._parameterizer = parameterizer
         self._recent = LRUCache()
+        self._compile: Together[list[int], States] = Together(base.lock, lambda rows: compile_states(base, rows))
 
     def factors(self, text: str, cache: Cache) -> LoraFactors:
         """H(text) without the bias block, from the cache or the parameterizer."""
@@ -107,7 +110,7 @@ class TextEncoder:
         if states is None:
             epoch = self._recent.epoch(cache)
             content = None if joined else cache.get(key)
-            states = compile_states(self._base, ids) if content is None else States.from_bytes(content)
+            states = self._compile([ids])[0] if content is None else States.from_bytes(content)
             if content is None and not joined:
                 cache.put(key, "states", states.to_bytes())
             self._recent.put(cache, kept_as, states, epoch=epoch)

@@ -11,7 +11,7 @@ from plume_memory.engine import Evidence
 from plume_memory.errors import InvalidInput
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.model.base import BaseModel
-from plume_memory.model.states import compile_states
+from plume_memory.model.reading import compile_states
 from plume_memory.records import History, ScoredUnit, Transition, Unit, join_units
 from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.retrieval.retrieve import SHORTLIST, retrieve
@@ -200,7 +200,7 @@ def test_several_units_are_compiled_as_one_text_that_is_kept_in_the_process_only
 
     assert found.factors is None
     assert found.states is not None
-    expected = compile_states(engine.base, FRAMED.evidence_ids("Bob has a boat. Carol plays chess."))
+    expected = compile_states(engine.base, [FRAMED.evidence_ids("Bob has a boat. Carol plays chess.")])[0]
     assert torch.equal(found.states.keys, expected.keys)
     assert engine.evidence(CHOSEN[1:], FRAMED, cache).states is found.states
     assert not cache.held

@@ -14,7 +14,6 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from plume_memory.errors import FactorsError
-from plume_memory.model.base import BaseModel
 
 _FORMAT = "plume-kv-1"
 
@@ -62,15 +61,3 @@ class States:
                 f"{values.dtype}, expected both [L, H, P, D] of one dtype."
             )
         return cls(keys, values)
-
-
-def compile_states(base: BaseModel, ids: list[int]) -> States:
-    """Encode `ids` with the bare base model and keep the key/value states of every layer."""
-    with base.lock, torch.inference_mode():
-        cache = base.passes.room(1, len(ids))
-        positions = torch.arange(len(ids), device=base.device)[None]
-        base.passes.run(torch.tensor([ids], device=base.device), positions, cache)
-    return States(
-        torch.stack([layer[0, 0] for layer in cache.layers]),
-        torch.stack([layer[0, 1] for layer in cache.layers]),
-    )

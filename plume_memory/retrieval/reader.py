@@ -13,7 +13,7 @@ key/value heads, d width of a head.
 import hashlib
 import json
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
@@ -25,19 +25,14 @@ from plume_memory.lora.factors import LoraFactors
 from plume_memory.lru import LRUCache, Owned
 from plume_memory.model.adapters import AdapterRows, require_fit, shared_rows
 from plume_memory.model.base import BaseModel
+from plume_memory.model.reading import ReadIds, batches, read_ids
+from plume_memory.scheduling.together import Together
 
 logger = logging.getLogger(__name__)
-
-BATCH_TOKENS = 4096
-"""Most tokens of one forward pass, padding included; a single text may have more."""
 
 QUESTION_TOKENS = 4096
 """Tokens of a question that are scored behind all texts together: of a longer one (a pasted document) only the end is
 read, where the asking stands. It bounds what a question costs: 63 tokens behind 64 texts and none, 124 behind 32."""
-
-_WIDTHS = 16
-"""A text is read at the next multiple of so many tokens: kernels round differently at every width, and what is kept of
-it must not depend on what was read beside it."""
 
 _PROJECTED = 128
 """Positions whose logits [.., V] are held at once: a large vocabulary costs more than the hidden states."""
@@ -46,25 +41,8 @@ _PROJECTED = 128
 KEPT_BYTES = 256 * 2**20
 """What is kept of the texts read for questions: some 300 sentences of SmolLM2-135M, 50 of Qwen3-4B."""
 
-Rows = Sequence[Sequence[int]]
-"""Ids of some texts, each with the head of a text."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ReadText:
-    """What a model keeps of a text it has read: enough to go on behind it."""
-
-    keys: Tensor
-    """[L, H, tokens, d] in the model's dtype, with rotary positions 0, 1, …"""
-    values: Tensor
-    """[L, H, tokens, d] in the model's dtype."""
-    last: Tensor
-    """[D], the final hidden state of the last token, which predicts what comes next."""
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes it takes."""
-        return self.keys.nbytes + self.values.nbytes + self.last.nbytes
+Asked = tuple[ReadIds, Sequence[int]]
+"""A text that was read, and the ids of a question that is scored behind it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +59,7 @@ class Reading:
 
 
 class Reader:
-    """Reads texts for questions, and keeps what it read lately. Safe to share between threads.
+    """Reads texts for questions, and keeps what it read lately. Threads may share it, and then read together.
 
     Args:
         base: the frozen model; its lock is taken for one batch at a time.
@@ -94,6 +72,12 @@ class Reader:
         self._adapter = None if reranker is None else shared_rows(reranker, device=base.device, dtype=base.dtype)
         if self._adapter is not None:
             require_fit(self._adapter, base.passes.widths)
+        self._read: Together[Sequence[int], ReadIds] = Together(
+            base.lock, lambda rows: read_ids(base, rows, self._adapter)
+        )
+        self._score: Together[Asked, list[float]] = Together(
+            base.lock, lambda asked: _score(base, asked, self._adapter)
+        )
         self._kept: LRUCache = LRUCache(room, size=attrgetter("nbytes"))
 
     def of(self, owner: Owned) -> "OwnedReader":
@@ -134,12 +118,7 @@ class Reader:
         head = text_head(base, reranked=self._adapter is not None)
         room = base.context_window - len(head) - len(asked)
         rows = [head + text_ids(base, text)[-room:] for text in texts]
-        read = self._texts(rows, owner)
-        found: list[list[float]] = [[] for _ in rows]
-        for batch in _batches([len(row) + len(asked) for row in rows]):
-            for at, values in zip(batch, _score(base, [read[i] for i in batch], asked, self._adapter), strict=True):
-                found[at] = values
-        return found
+        return self._score([(read, asked) for read in self._texts(rows, owner)])
 
     def release(self, place: str) -> None:
         """Let go of everything that is kept of a place's texts."""
@@ -149,15 +128,15 @@ class Reader:
         """Forget what was read of an owner's texts; what is being read meanwhile may be kept."""
         self._kept.discard_all(owner, "")
 
-    def _texts(self, rows: Rows, owner: Owned | None) -> list[ReadText]:
+    def _texts(self, rows: Sequence[Sequence[int]], owner: Owned | None) -> list[ReadIds]:
         """Each row as it was read, now or before."""
         if owner is None:
-            return _read(self._base, rows, self._adapter)
+            return self._read(rows)
         keys = [hashlib.sha256(json.dumps(list(ids)).encode()).hexdigest() for ids in rows]
         epoch = self._kept.epoch(owner)
-        found: dict[str, ReadText] = {key: kept for key in keys if (kept := self._kept.get(owner, key)) is not None}
+        found: dict[str, ReadIds] = {key: kept for key in keys if (kept := self._kept.get(owner, key)) is not None}
         missing = {key: row for key, row in zip(keys, rows, strict=True) if key not in found}
-        for key, text in zip(missing, _read(self._base, list(missing.values()), self._adapter), strict=True):
+        for key, text in zip(missing, self._read(list(missing.values())), strict=True):
             self._kept.put(owner, key, text, epoch=epoch)
             found[key] = text
         return [found[key] for key in keys]
@@ -207,68 +186,36 @@ def text_head(base: BaseModel, *, reranked: bool) -> list[int]:
     return own or (base.chat.encode("\n") if reranked else [])
 
 
-def _batches(lengths: Sequence[int], *, alike: bool = False) -> Iterator[list[int]]:
-    """Group rows of like length, or of the very same, the longest first: the first row of a batch is its width."""
-    batch: list[int] = []
-    for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
-        width = lengths[batch[0]] if batch else 0
-        if batch and (width * (len(batch) + 1) > BATCH_TOKENS or (alike and lengths[row] != width)):
-            yield batch
-            batch = []
-        batch.append(row)
-    if batch:
-        yield batch
-
-
-def _read(base: BaseModel, rows: Rows, adapter: AdapterRows | None) -> list[ReadText]:
-    """Read rows of ids, in batches of one width each.
-
-    Padded on the right: a token looks back only, so none ever sees its row's padding.
-    """
-    widths = [min(-(-len(row) // _WIDTHS) * _WIDTHS, base.context_window) for row in rows]
-    found: dict[int, ReadText] = {}
-    for batch in _batches(widths, alike=True):
-        lengths = [len(rows[i]) for i in batch]
-        width = widths[batch[0]]
-        ids = torch.zeros(len(batch), width, dtype=torch.long)  # [R, S]
-        for at, i in enumerate(batch):
-            ids[at, : lengths[at]] = torch.tensor(rows[i])
-        positions = torch.arange(width, device=base.device).expand(len(batch), -1)
+def _score(base: BaseModel, asked: Sequence[Asked], adapter: AdapterRows | None) -> list[list[float]]:
+    """Log p of each token of a question behind a text, for any number of such pairs."""
+    found: list[list[float]] = [[] for _ in asked]
+    for batch in batches([read.states.tokens + len(ids) for read, ids in asked]):
+        some = [asked[i] for i in batch]
+        hidden = torch.stack([read.last for read, _ in some])[:, None]  # [R, 1, D] predicts the question's first token
+        if max(len(ids) for _, ids in some) > 1:
+            hidden = torch.cat([hidden, _hidden_behind(base, some, adapter)], dim=1)  # [R, n, D]
+        targets = torch.tensor([i for _, ids in some for i in ids], device=base.device)
+        own = torch.cat([hidden[at, : len(ids)] for at, (_, ids) in enumerate(some)])
         with base.lock, torch.inference_mode():
-            cache = base.passes.room(len(batch), width)
-            hidden = base.passes.run(ids.to(base.device), positions, cache, adapters=adapter)
-            for at, i in enumerate(batch):
-                keys, values = (
-                    torch.stack([layer[at, side, :, : lengths[at]] for layer in cache.layers]) for side in (0, 1)
-                )
-                found[i] = ReadText(keys, values, hidden[at, lengths[at] - 1].clone())
-    return [found[i] for i in range(len(rows))]
+            log_p = _log_p(base, own, targets).tolist()
+        for i, (_, ids) in zip(batch, some, strict=True):
+            found[i], log_p = log_p[: len(ids)], log_p[len(ids) :]
+    return found
 
 
-def _score(
-    base: BaseModel, read: Sequence[ReadText], asked: list[int], adapter: AdapterRows | None
-) -> list[list[float]]:
-    """Log p of each of `asked` behind each text."""
-    hidden = torch.stack([text.last for text in read])[:, None]  # [R, 1, D] predicts the question's first token
-    if len(asked) > 1:
-        hidden = torch.cat([hidden, _hidden_behind(base, read, asked[:-1], adapter)], dim=1)  # [R, n, D]
+def _hidden_behind(base: BaseModel, asked: Sequence[Asked], adapter: AdapterRows | None) -> Tensor:
+    """Final hidden states [R, n − 1, D] of all but the last token of each question behind its text."""
+    longest = max(len(ids) for _, ids in asked) - 1
+    ids = torch.zeros(len(asked), longest, dtype=torch.long)
+    for at, (_, own) in enumerate(asked):
+        ids[at, : len(own) - 1] = torch.tensor(own[:-1], dtype=torch.long)
+    lengths = torch.tensor([read.states.tokens for read, _ in asked])
+    positions = (lengths[:, None] + torch.arange(longest)).to(base.device)
     with base.lock, torch.inference_mode():
-        targets = torch.tensor(asked, device=base.device).repeat(len(read))
-        log_p = _log_p(base, hidden.flatten(0, 1), targets)
-    by_text: list[list[float]] = log_p.view(len(read), len(asked)).tolist()
-    return by_text
-
-
-def _hidden_behind(base: BaseModel, read: Sequence[ReadText], ids: list[int], adapter: AdapterRows | None) -> Tensor:
-    """Final hidden states [R, len(ids), D] of the same ids behind each text."""
-    lengths = torch.tensor([text.keys.shape[2] for text in read])
-    positions = (lengths[:, None] + torch.arange(len(ids))).to(base.device)
-    with base.lock, torch.inference_mode():
-        cache = base.passes.room(len(read), int(lengths.max()) + len(ids))
-        for at, text in enumerate(read):
-            cache.write(at, text.keys, text.values)
-        asked = torch.tensor([ids], device=base.device).expand(len(read), -1)
-        return base.passes.run(asked, positions, cache, adapters=adapter)
+        cache = base.passes.room(len(asked), int(lengths.max()) + longest)
+        for at, (read, _) in enumerate(asked):
+            cache.write(at, read.states.keys, read.states.values)
+        return base.passes.run(ids.to(base.device), positions, cache, adapters=adapter)
 
 
 def _log_p(base: BaseModel, hidden: Tensor, targets: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from plume_memory.lora.factors import LoraFactors
 from plume_memory.model.base import BaseModel
 from plume_memory.model.grammar import Grammar
 from plume_memory.model.queries import Decoded, DecodeSettings, Query
-from plume_memory.model.states import compile_states
+from plume_memory.model.reading import compile_states
 from plume_memory.model.streams import Row
 from plume_memory.model.transformer import Transformer
 from plume_memory.scheduling import Scheduler
@@ -75,7 +75,7 @@ def queries(base: BaseModel) -> list[tuple[Query, list[int]]]:
         ids = framed.evidence_ids(evidence)
         g = random_factors(base, rank=3 + seed, seed=seed) if seed else None
         e = random_factors(base, rank=6 - seed, seed=10 + seed)
-        row = Row(tuple(framed.continuation_ids()), e, compile_states(base, ids))
+        row = Row(tuple(framed.continuation_ids()), e, compile_states(base, [ids])[0])
         made.append((Query(Row(tuple(framed.prompt_ids()), g), row), ids))
     return made
 

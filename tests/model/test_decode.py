@@ -10,8 +10,9 @@ from plume_memory.lora.algebra import scaled
 from plume_memory.lora.factors import LoraFactors, Pair
 from plume_memory.model.base import BaseModel
 from plume_memory.model.queries import Decoded, DecodeSettings, Query
+from plume_memory.model.reading import compile_states
 from plume_memory.model.repetition import repeated
-from plume_memory.model.states import States, compile_states
+from plume_memory.model.states import States
 from plume_memory.model.streams import GRAPHS, Row, RunningRows
 from plume_memory.scheduling import Scheduler
 from plume_memory.testing import random_factors, tiny_base
@@ -299,7 +300,7 @@ def test_compiled_evidence_equals_the_text_in_front_of_the_query(tiny: BaseModel
     """Logits agree to 1e-4 in float32, and rows of one batch may have states of different length."""
     prefixes = [tuple(tiny.chat.encode(text)) for text in ("Alice moved to Zurich.", "No.", "x" * 60)]
     question = tuple(tiny.chat.prompt_ids("Where does Alice live?"))
-    compiled = [compile_states(tiny, list(prefix)) for prefix in prefixes]
+    compiled = [compile_states(tiny, [list(prefix)])[0] for prefix in prefixes]
     plain = tuple(tiny.chat.prompt_ids("Hello"))
     asked = [Query(Row(plain), Row(question, states=prefix)) for prefix in compiled]
     settings = DecodeSettings(max_new_tokens=4, top_candidates=len(tiny.tokenizer))
@@ -317,7 +318,7 @@ def test_compiled_evidence_equals_the_text_in_front_of_the_query(tiny: BaseModel
 
 
 def test_compiled_states_survive_their_file(tiny_llama: BaseModel) -> None:
-    prefix = compile_states(tiny_llama, [4, 5, 6])
+    prefix = compile_states(tiny_llama, [[4, 5, 6]])[0]
 
     again = States.from_bytes(prefix.to_bytes())
 

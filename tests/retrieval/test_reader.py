@@ -16,7 +16,8 @@ from plume_memory.hypernet.shipped import shipped_hypernetwork
 from plume_memory.lora.factors import LoraFactors, Pair
 from plume_memory.model.adapters import decoder_layers
 from plume_memory.model.base import BaseModel
-from plume_memory.retrieval.reader import BATCH_TOKENS, QUESTION_TOKENS, Reader, Reading
+from plume_memory.model.reading import BATCH_TOKENS
+from plume_memory.retrieval.reader import QUESTION_TOKENS, Reader, Reading
 from plume_memory.testing import byte_tokenizer, random_factors, tiny_base
 from tests import passes
 from tests.owner import Owner

@@ -10,7 +10,7 @@ from transformers import DynamicCache
 from plume_memory import AnswerPolicy, Engine
 from plume_memory.engine import Evidence
 from plume_memory.model.adapters import AdapterRows, attached, stack_rows
-from plume_memory.model.states import compile_states
+from plume_memory.model.reading import compile_states
 from plume_memory.model.streams import Row, RunningRows
 from plume_memory.records import Unit
 from plume_memory.testing import HashParameterizer, random_factors, tiny_base
@@ -176,7 +176,7 @@ def test_gradients_come_from_what_is_read_behind_the_states(family: str) -> None
 
     losses = []
     for row, own in enumerate(items):
-        compiled = compile_states(tiny, [*head, *states[row]])
+        compiled = compile_states(tiny, [[*head, *states[row]]])[0]
         for item in own:
             cache = DynamicCache()
             for layer in range(tiny.model.config.num_hidden_layers):
