@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -32,7 +33,7 @@ class BaseModel:
     """A causal language model that never changes. Shared by every memory of an engine."""
 
     config: Any
-    """Of Hugging Face."""
+    """By Hugging Face's names of its values."""
     tokenizer: Any
     name: str
     fingerprint: str
@@ -73,12 +74,7 @@ class BaseModel:
         config = _config(folder, name)
         fingerprint = content_fingerprint(folder)  # also refuses a folder without safetensors, before any is read
         kind = _dtype(dtype, on)
-        from transformers import AutoTokenizer  # noqa: PLC0415 — slow; `plume --help` must not pay it
-
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(folder)
-        except (OSError, ValueError, KeyError, TypeError) as err:
-            raise ModelError(f"The folder of {name!r} holds no tokenizer that transformers can read: {err}") from err
+        tokenizer = _tokenizer(folder, name)
         made = cls(
             config=config,
             tokenizer=tokenizer,
@@ -170,9 +166,7 @@ def _stop_ids(ends: int | list[int] | None, tokenizer: Any) -> frozenset[int]:
 
 def _ends(folder: Path, config: Any) -> int | list[int] | None:
     """Ids that end a text, by the folder's generation config where there is one."""
-    own = folder / "generation_config.json"
-    told = json.loads(own.read_text(encoding="utf-8")) if own.is_file() else {}
-    found: int | list[int] | None = told.get("eos_token_id", config.eos_token_id)
+    found: int | list[int] | None = _said(folder, "generation_config.json").get("eos_token_id", config.eos_token_id)
     return found
 
 
@@ -184,7 +178,31 @@ def _with_reading(weights: str, tokenizer: Any) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
+_SAID = {
+    "hidden_size": int,
+    "intermediate_size": int,
+    "num_hidden_layers": int,
+    "num_attention_heads": int,
+    "num_key_value_heads": int,
+    "head_dim": int,
+    "vocab_size": int,
+    "max_position_embeddings": int,
+    "rms_norm_eps": float,
+    "hidden_act": str,
+    "rope_parameters": dict,
+}
+"""What a config must say itself to be taken as it is."""
+
+
 def _config(folder: Path, name: str) -> Any:
+    """A folder's config: as its file says where that is whole, else with Hugging Face's defaults.
+
+    Their class alone takes a second to import.
+    """
+    told = _said(folder)
+    is_whole = all(type(told.get(key)) is kind for key, kind in _SAID.items())
+    if told.get("model_type") == "llama" and is_whole and told["rope_parameters"].get("rope_type") == "default":
+        return SimpleNamespace(**told)
     from transformers import AutoConfig  # noqa: PLC0415 — as above
 
     try:
@@ -198,6 +216,32 @@ def _config(folder: Path, name: str) -> Any:
             f"{name!r} is a {config.model_type!r} model; supported are {', '.join(SUPPORTED_FAMILIES)}."
         )
     return config
+
+
+def _said(folder: Path, file: str = "config.json") -> dict[str, Any]:
+    """What a JSON file of a model folder says; nothing where it is no object: who reads it next says so."""
+    try:
+        told = json.loads((folder / file).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
+def _tokenizer(folder: Path, name: str) -> Any:
+    try:
+        if _said(folder, "tokenizer_config.json").get("tokenizer_class") in _PLAIN_TOKENIZERS:
+            from transformers import PreTrainedTokenizerFast  # noqa: PLC0415 — slow; `plume --help` must not pay it
+
+            return PreTrainedTokenizerFast.from_pretrained(folder)
+        from transformers import AutoTokenizer  # noqa: PLC0415 — slower: it imports what models are made of
+
+        return AutoTokenizer.from_pretrained(folder)
+    except (OSError, ValueError, KeyError, TypeError) as err:
+        raise ModelError(f"The folder of {name!r} holds no tokenizer that transformers can read: {err}") from err
+
+
+_PLAIN_TOKENIZERS = ("TokenizersBackend", "PreTrainedTokenizerFast")
+"""Both names are of the class that reads tokenizer.json and adds nothing."""
 
 
 def _load_model(folder: Path, name: str, config: Any, dtype: torch.dtype, device: torch.device) -> Any:

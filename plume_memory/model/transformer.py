@@ -9,6 +9,7 @@ G = H / K, D width of a head, r rank.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -256,12 +257,15 @@ class Transformer:
         )
 
     def _masks(self, positions: Tensor, cache: KeyValues | None, mask: Tensor | None) -> dict[int | None, Tensor]:
-        """By window, what is added to scores: 0 where a token sees a column, −inf elsewhere; [R, 1, G · T, W]."""
+        """By window, what is added to scores: 0 where a token sees a column, else the dtype's least; [R, 1, G · T, W].
+
+        Not −∞: padding that sees nothing would become NaN.
+        """
         found = {}
         for window in set(self.windows):
             seen = visible(positions, None if cache is None else cache.width, window, mask)
             added = torch.zeros(seen.shape, dtype=self.embedding.dtype, device=seen.device)
-            found[window] = added.masked_fill_(~seen, float("-inf")).repeat(1, 1, self.heads // self.key_heads, 1)
+            found[window] = added.masked_fill_(~seen, torch.finfo(added.dtype).min).repeat(1, 1, self.heads // self.key_heads, 1)
         return found
 
 
@@ -311,7 +315,17 @@ def _norm(taken: "Taken", name: str, width: int, is_gemma: bool) -> Tensor:
 
 
 def _activation(config: Any) -> Callable[[Tensor], Tensor]:
-    from transformers.activations import ACT2FN  # noqa: PLC0415 — loaded with the model anyway
-
     name = getattr(config, "hidden_activation", None) or config.hidden_act
-    return F.silu if name == "silu" else ACT2FN[name]
+    if name in _ACTIVATIONS:
+        return _ACTIVATIONS[name]
+    from transformers.activations import ACT2FN  # noqa: PLC0415 — two seconds, and none of our families needs it
+
+    other: Callable[[Tensor], Tensor] = ACT2FN[name]
+    return other
+
+
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "silu": F.silu,
+    "gelu": F.gelu,
+    "gelu_pytorch_tanh": partial(F.gelu, approximate="tanh"),
+}

@@ -34,10 +34,12 @@ class FastWeightNetwork(nn.Module):
     def __init__(self, config: FastWeightConfig) -> None:
         super().__init__()
         self.config = config
+        # In place: on the meta device, where a network is made to be loaded, PyTorch does other products by importing
+        # its compiler, for a second.
         L, r, V = len(config.layers), config.rank, config.value_width
         D, width, X = config.hidden_size, config.intermediate_size, config.mixer_width
-        self.read_keys = nn.Parameter(torch.randn(L, r, width) / width**0.5)
-        self.key_activations = nn.Parameter(torch.randn(L, width, r) / width**0.5)
+        self.read_keys = nn.Parameter(torch.randn(L, r, width).div_(width**0.5))
+        self.key_activations = nn.Parameter(torch.randn(L, width, r).div_(width**0.5))
         self.key_hidden = nn.Parameter(torch.zeros(L, D, r))
         taps = torch.zeros(config.taps, L, r)
         taps[0] = 1.0
@@ -47,13 +49,13 @@ class FastWeightNetwork(nn.Module):
         self.strength_hidden = nn.Parameter(torch.zeros(L, D, 1))
         self.strength_bias = nn.Parameter(torch.zeros(L, 1, 1))
         self.log_ridge = nn.Parameter(torch.zeros(L))
-        self.out = nn.Parameter(0.01 * self.value_embedding.detach().T.expand(L, V, D).clone())
+        self.out = nn.Parameter(self.value_embedding.detach().T.expand(L, V, D).clone().mul_(0.01))
         if config.mixer_blocks:
             self.mixer_in = nn.Linear(D, X, bias=False)
             self.mixer = nn.ModuleList(MixerBlock(X, config.mixer_heads) for _ in range(config.mixer_blocks))
             self.mixer_norm = nn.RMSNorm(X)
-            self.key_mixer = nn.Parameter(torch.randn(L, X, r) * 0.1 / X**0.5)
-            self.value_mixer = nn.Parameter(torch.randn(L, X, V) * 0.1 / X**0.5)
+            self.key_mixer = nn.Parameter(torch.randn(L, X, r).mul_(0.1).div_(X**0.5))
+            self.value_mixer = nn.Parameter(torch.randn(L, X, V).mul_(0.1).div_(X**0.5))
 
     @property
     def device(self) -> torch.device:
