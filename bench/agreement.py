@@ -1,0 +1,63 @@
+"""How far bfloat16 is from float32: the own forward pass, and Hugging Face's modules, over the same tokens.
+
+    python bench/agreement.py [--model smollm2-135m] [--tokens 2000] [--threads 1]
+
+Texts of the bundled chains, teacher-forced in rows of 200 tokens, token by token as a decode takes them. For each pass:
+in how many places the likeliest token is that of float32, and the KL divergence of its distribution from float32's. One
+JSON line.
+"""
+
+import argparse
+import json
+
+import torch
+from torch import Tensor
+
+from eval.datasets.muse import load
+from plume_memory.model.base import BaseModel
+from plume_memory.model.key_values import Passes
+from plume_memory.model.modules import Modules
+
+WIDTH = 200
+
+
+def main() -> None:
+    """Read, compare, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", default="smollm2-135m")
+    parser.add_argument("--tokens", type=int, default=2000)
+    parser.add_argument("--threads", type=int, default=1)
+    asked = parser.parse_args()
+    torch.set_num_threads(asked.threads)
+    narrow, wide = (BaseModel.load(asked.model, dtype=dtype, device="cpu") for dtype in ("bfloat16", "float32"))
+    text = " ".join(text for chain in load("muse-chains", steps=(20,)) for text in chain.texts)
+    ids = torch.tensor(narrow.chat.encode(text)[: asked.tokens]).view(-1, WIDTH)
+    expected = log_probs(Modules(wide.model), ids)
+    found = {"tokens": ids.numel()}
+    for name, passes in (
+        ("own_float32", wide.passes),
+        ("own", narrow.passes),
+        ("modules", Modules(narrow.model)),
+    ):
+        own = log_probs(passes, ids)
+        divergence = (expected.exp() * (expected - own)).sum(-1)
+        found[f"{name}_same"] = int((own.argmax(-1) == expected.argmax(-1)).sum())
+        found[f"{name}_kl_mean"] = float(f"{divergence.mean():.3g}")
+        found[f"{name}_kl_max"] = float(f"{divergence.max():.3g}")
+    print(json.dumps(found))
+
+
+@torch.inference_mode()
+def log_probs(passes: Passes, ids: Tensor) -> Tensor:
+    """Log-probabilities [R, W, V] of what follows each token, read one at a time; float32."""
+    cache = passes.room(len(ids), ids.shape[1])
+    found = []
+    for at in range(ids.shape[1]):
+        positions = torch.full((len(ids), 1), at)
+        hidden = passes.run(ids[:, at : at + 1], positions, cache)
+        found.append(passes.logits(hidden)[:, 0].float().log_softmax(-1))
+    return torch.stack(found, dim=1)
+
+
+if __name__ == "__main__":
+    main()
