@@ -25,8 +25,8 @@ class Derivable(Protocol):
 
     name: str
 
-    def derive_at(self, number: int) -> None:
-        """Derive one version."""
+    def derive_until(self, number: int) -> None:
+        """Derive a version, unless it or a later one is derived."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class Deriver:
             if job is None:
                 return
             last = min(job.last, job.first + STRIDE - 1)
-        job.memory.derive_at(last)
+        job.memory.derive_until(last)
         if last < job.last:
             with self._lock, suppress(RuntimeError):  # the interpreter is ending
                 if self._is_closed:

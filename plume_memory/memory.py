@@ -242,7 +242,7 @@ class ParametricMemory:
             self._deriver.begin(self, version.number)
         elif derive:
             try:
-                self.derive_at(version.number)
+                self.at(version=version.number).derive()
             except PlumeError as err:
                 raise type(err)(
                     f"The update is in the log, as version {version.number}: do not send it again. Only its factors "
@@ -552,14 +552,16 @@ class ParametricMemory:
         self.at(version=snapshot.version).derive()
         return count
 
-    def derive_at(self, number: int) -> None:
-        """Derive a version now, if it is not derived yet.
+    def derive_until(self, number: int) -> None:
+        """Derive a version now, unless it or a later one is derived already.
 
         Raises:
             VersionNotFound: there is no such version.
             PlumeError: it could not be derived; the log is whole.
         """
-        self.at(version=number).derive()
+        self._check_open()
+        if not self._pinned().is_derived(number):
+            self.at(version=number).derive()
 
     def flush(self) -> None:
         """Wait until everything that was updated with `derive="later"` is derived.

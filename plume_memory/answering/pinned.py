@@ -74,6 +74,8 @@ class Snapshot:
         self._lineage = lineage or Lineage.of(history)
         self._deriving = Lock()
         self._own: LoraFactors | None = None
+        self.is_derived = False
+        """Whether its global adapter was made since it was pinned."""
 
     @classmethod
     def of_nothing(cls, engine: Engine) -> "Snapshot":
@@ -103,6 +105,7 @@ class Snapshot:
             if self._own is not None:
                 return self._own
             found = self._engine.global_adapter(self._history, self._cache, self._lineage)
+            self.is_derived = True
             if found is not None and not self._cache.is_current():
                 self._own = found  # nobody else keeps what may hold an erased text: it goes with this object
             return found
@@ -152,7 +155,7 @@ class Snapshot:
         of the caller's own are left: they are keyed by that text.
         """
         with self._deriving:
-            self._own = None
+            self._own, self.is_derived = None, False
         return self._engine.discard(self._history, self._cache)
 
     def route(self, query: str, *, k: int = 1) -> list[ScoredUnit]:

@@ -77,6 +77,11 @@ class Snapshots:
                 self._kept.popitem(last=False)
         return snapshot
 
+    def is_derived(self, number: int) -> bool:
+        """Tell whether a version, or a later one, is known to be derived: then nothing waits for this one."""
+        with self._lock:
+            return any(kept >= number and snapshot.is_derived for kept, snapshot in self._kept.items())
+
     def clear(self) -> None:
         """Let go of every snapshot and index."""
         with self._lock:
