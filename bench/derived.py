@@ -1,22 +1,24 @@
 """Measures what an update derives: `python bench/derived.py [--versions 10,100,1000,10000] [--threads 1]`.
 
-One memory with the shipped network. At each number of versions: the median seconds of the last ten updates (append,
-index, network, running sum, disk), of the network alone on the same texts, and the bytes on disk. The updates before
-those are appended without deriving and then derived in one go with one text's factors in place of each of theirs, so
-that ten thousand versions take minutes: what the network costs depends on its text alone, and it is timed on the last
-ten.
+Memories of these many versions, each in a database of its own, with the shipped network. In each of twenty rounds every
+memory is told the same new text, so what else the machine does falls on all of them: the median seconds of an update
+(append, index, network, running sum, disk), of the network alone, and the bytes on disk that an update leaves. The
+updates before the rounds are appended without deriving and then derived in one go with one text's factors in place of
+each of theirs, so that ten thousand versions take minutes: what the network costs depends on its text alone.
 
-Then 500 facts of one line in 500 updates: derived together at the end (`derive="later"`), and a second process's first
-reading. JSON lines, raw.
+Then 500 facts of one line in 500 updates, `derive="later"`: seconds until all are appended, and until all are derived.
+JSON lines, raw.
 """
 
 import argparse
 import json
 import random
+import sqlite3
 import statistics
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,6 @@ from plume_memory.hypernet.parameterizer import Parameterizer
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.memory import ParametricMemory
 
-MEASURED = 10
 WORDS = [
     "river",
     "stone",
@@ -74,6 +75,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--versions", default="10,100,1000,10000")
     parser.add_argument("--words", type=int, default=150)
+    parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--facts", type=int, default=500)
     parser.add_argument("--threads", type=int, default=1)
     asked = parser.parse_args()
@@ -82,45 +84,60 @@ def main() -> None:
     assert loaded.parameterizer is not None, "the default model has a network"
     stood = Stood(loaded.parameterizer)
     engine = Engine(loaded.base, stood, loaded.policy)
-    with tempfile.TemporaryDirectory() as folder:
-        url = f"sqlite:///{Path(folder) / 'plume.db'}"
-        with ParametricMemory.open("alice", url=url, engine=engine) as memory:
-            for count in (int(number) for number in asked.versions.split(",")):
-                show(grow(memory, stood, Path(folder), count, asked.words) | {"threads": asked.threads})
-        show(reopened(url, engine))
+    with ExitStack() as stack:
+        grown = [Grown(stack, engine, int(count)) for count in asked.versions.split(",")]
+        for one in grown:
+            one.grow(stood, asked.words)
+        rng, network = random.Random(0), []
+        for _ in range(asked.rounds):
+            text = text_of(rng, asked.words)
+            network.append(seconds(lambda: stood.parameterize([text])))  # noqa: B023
+            for one in rng.sample(grown, len(grown)):
+                one.times.append(seconds(lambda: one.memory.update(text)))  # noqa: B023
+        for one in grown:
+            found = one.found() | {"over_first": statistics.median(one.times) / statistics.median(grown[0].times)}
+            show(found | {"network_s": statistics.median(network), "words": asked.words, "threads": asked.threads})
     if asked.facts:
         with tempfile.TemporaryDirectory() as folder:
             show(facts(Path(folder), loaded, asked.facts) | {"threads": asked.threads})
 
 
-def grow(memory: ParametricMemory, stood: Stood, folder: Path, count: int, words: int) -> dict[str, Any]:
-    """Bring a memory to `count` versions and measure the last of them."""
-    rng = random.Random(count)
-    while memory.version < count - MEASURED:
-        memory.update(text_of(rng, words), derive=False)
-    stood.stands_in = True
-    memory.at().derive()
-    stood.stands_in = False
-    memory.update(text_of(rng, words))  # the first after a pause warms what a process warms
-    disk, version = size(folder), memory.version
-    texts = [text_of(rng, words) for _ in range(MEASURED)]
-    network = [seconds(lambda: stood.parameterize([text])) for text in texts]  # noqa: B023
-    times = [seconds(lambda: memory.update(text)) for text in texts]  # noqa: B023
-    return {
-        "versions": memory.version,
-        "update_s": statistics.median(times),
-        "network_s": statistics.median(network),
-        "bytes_per_update": (size(folder) - disk) / (memory.version - version),
-        "artifact_bytes": size(folder / "plume.db.artifacts"),
-        "artifacts": sum(1 for path in (folder / "plume.db.artifacts").rglob("*") if path.is_file()),
-    }
+class Grown:
+    """A memory of many versions, and what its updates took."""
 
+    def __init__(self, stack: ExitStack, engine: Engine, count: int) -> None:
+        self.folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        url = f"sqlite:///{self.folder / 'plume.db'}"
+        self.memory = stack.enter_context(ParametricMemory.open("alice", url=url, engine=engine))
+        self.times: list[float] = []
+        self._count = count
 
-def reopened(url: str, engine: Engine) -> dict[str, Any]:
-    """What the first reading of a process pays: the log, the units and the sum from disk."""
-    other = Engine(engine.base, engine.parameterizer, engine.policy)
-    with ParametricMemory.open("alice", url=url, engine=other) as memory:
-        return {"reopened_at": memory.version, "derive_s": seconds(lambda: memory.at().derive())}
+    def grow(self, stood: Stood, words: int) -> None:
+        """Bring it to its number of versions."""
+        rng = random.Random(self._count)
+        while self.memory.version < self._count - 1:
+            self.memory.update(text_of(rng, words), derive=False)
+        stood.stands_in = True
+        self.memory.at().derive()
+        stood.stands_in = False
+        self.memory.update(text_of(rng, words))
+        self._bytes = self._size()
+
+    def found(self) -> dict[str, Any]:
+        """The figures."""
+        artifacts = [path for path in (self.folder / "plume.db.artifacts").rglob("*") if path.is_file()]
+        return {
+            "versions": self._count,
+            "update_s": statistics.median(self.times),
+            "bytes_per_update": (self._size() - self._bytes) / len(self.times),
+            "artifacts": len(artifacts),
+            "artifact_bytes": sum(path.stat().st_size for path in artifacts),
+        }
+
+    def _size(self) -> int:
+        with closing(sqlite3.connect(self.folder / "plume.db")) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return size(self.folder)
 
 
 def facts(folder: Path, engine: Engine, count: int) -> dict[str, Any]:
