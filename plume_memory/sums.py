@@ -13,7 +13,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 
@@ -132,15 +132,21 @@ class Sums:
         epoch = self._encoder.recent.epoch(cache)
         base = self._base(history, cache, lineage)
         made = self._extended(history, cache, base)
-        self._encoder.recent.put(cache, KIND + key, made, epoch=epoch)
         if lineage.is_newest and made.windows:
-            before = self._encoder.sum_key(lineage.digests[-2]) if len(lineage.digests) > 1 else None
-            replaced = [before] if base and base.is_predecessor and before else cache.keys(KIND)
-            cache.put(key, KIND, to_bytes(made, narrow=self._encoder.dtype))
-            for other in replaced:
-                if other != key:
-                    cache.retire(other)
+            made = self._keep(made, base, cache, lineage)
+        self._encoder.recent.put(cache, KIND + key, made, epoch=epoch)
         return made
+
+    def _keep(self, made: RunningSum, base: _Base | None, cache: Cache, lineage: Lineage) -> RunningSum:
+        """Put the sum in the place of the one before."""
+        goes_on = base is not None and base.is_predecessor and base.sum.is_kept
+        replaced = [self._encoder.sum_key(lineage.digests[-2])] if goes_on else cache.keys(KIND)
+        key = self._encoder.sum_key(lineage.digests[-1])
+        cache.put(key, KIND, to_bytes(made, narrow=self._encoder.dtype))
+        for other in replaced:
+            if other != key:
+                cache.retire(other)
+        return replace(made, is_kept=True)
 
     def _base(self, history: History, cache: Cache, lineage: Lineage) -> _Base | None:
         """The sum to begin with: a recent one of this process, the kept one, or none where it saves nothing."""

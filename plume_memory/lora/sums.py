@@ -54,6 +54,8 @@ class RunningSum:
     """Windows in `total`."""
     last_windows: int
     """Windows in `last`."""
+    is_kept: bool = False
+    """Whether it is kept beyond this process; never written."""
 
     @property
     def nbytes(self) -> int:
@@ -161,4 +163,4 @@ def from_bytes(content: bytes) -> RunningSum:
             raise
         what = "bad entries" if isinstance(err, ValidationError) else f"{type(err).__name__}: {err}"
         raise FactorsError(f"The bytes ({len(content)}) are no running sum ({what}); delete the artifact.") from err
-    return RunningSum(total, last, header.layers, header.version, header.windows, header.last_windows)
+    return RunningSum(total, last, header.layers, header.version, header.windows, header.last_windows, is_kept=True)
