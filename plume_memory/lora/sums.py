@@ -4,8 +4,8 @@ Legend: L adapted layers, r rank, d_out widths. Factors of one A add up in B, so
 
     total = Σ_windows scale · B        last = Σ_windows of the newest text        ΔW_old = total − last
 
-Sums are kept in the next wider dtype than the factors': of bfloat16 in float32, of float32 in float64. Ten thousand
-texts added, or as many taken away again, stay within 1e-6 of a sum made anew (tested).
+Sums are kept in the next wider dtype than the factors': of bfloat16 in float32, of float32 in float64. Thousands of
+texts added stay within 1e-6 of a sum made anew, and within 1e-5 where all but a few are taken away again (tested).
 
 Format 1 is one safetensors file: tensors `{module path}.total` and `{module path}.last` [L, r, d_out], and one metadata
 entry `plume_sum` of JSON. It is as whole as the artifact that holds it, so it carries no hash of its own.
