@@ -8,13 +8,16 @@ became together stays in this process only.
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
+
+import torch
 
 from plume_memory.hypernet.parameterizer import Parameterizer
 from plume_memory.lora.algebra import weighted_sum
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.lora.files import from_bytes, to_bytes
+from plume_memory.lora.sums import RunningSum
 from plume_memory.lru import LRUCache
 from plume_memory.model.base import BaseModel
 from plume_memory.model.reading import compile_states
@@ -24,6 +27,10 @@ from plume_memory.scheduling.together import Together
 
 _JOINED = "joined:"
 """Marks what several units together, or one sentence, became: kept in this process only."""
+RECENT_BYTES = 256 * 2**20
+"""What a process keeps of all that it derived, in bytes: factors, states, sums and global adapters together."""
+_TOGETHER = 32
+"""Texts that are written in one call: their factors, 2.9 MB each of the shipped network, are there at once."""
 
 
 class Cache(Protocol):
@@ -46,6 +53,12 @@ class Cache(Protocol):
     def discard(self, key: str) -> None:
         """Delete the bytes under `key`, if there are any."""
 
+    def keys(self, kind: str) -> list[str]:
+        """Return the keys of everything of a kind that is kept for the owner."""
+
+    def retire(self, key: str) -> None:
+        """Delete the bytes under `key`, as others took their place; what another owner shares may stay."""
+
     def is_current(self) -> bool:
         """Whether no text that its reader holds was erased since it was read; else nothing of it may be kept."""
 
@@ -61,22 +74,49 @@ class TextEncoder:
     def __init__(self, base: BaseModel, parameterizer: Parameterizer | None) -> None:
         self._base = base
         self._parameterizer = parameterizer
-        self._recent = LRUCache()
+        self.recent = LRUCache(RECENT_BYTES, size=self._nbytes)
+        """What this process keeps, in bytes."""
         self._compile: Together[list[int], States] = Together(base.lock, lambda rows: compile_states(base, rows))
+        self._write: Together[str, LoraFactors] = Together(
+            base.lock, lambda texts: self._required().parameterize(texts)
+        )
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the model, and of what is written for it."""
+        return self._base.dtype
 
     def factors(self, text: str, cache: Cache) -> LoraFactors:
         """H(text) without the bias block, from the cache or the parameterizer."""
         key = self.factors_key(text)
-        factors: LoraFactors | None = self._recent.get(cache, key)
+        factors: LoraFactors | None = self.recent.get(cache, key)
         if factors is None:
-            epoch = self._recent.epoch(cache)
+            epoch = self.recent.epoch(cache)
             content = cache.get(key)
             if content is None:
                 content = self._factor_bytes(text)
                 cache.put(key, "factors", content)
             factors = self._factors_of(content)
-            self._recent.put(cache, key, factors, epoch=epoch)
+            self.recent.put(cache, key, factors, epoch=epoch)
         return factors
+
+    def factors_of_many(self, texts: Sequence[str], cache: Cache | None) -> Iterator[tuple[str, LoraFactors]]:
+        """H of each text without the bias block, written a few at a time; not kept, as they go into a sum.
+
+        Args:
+            texts: different ones, in any order.
+            cache: where an earlier release may have kept some of them; None: all are made anew.
+        """
+        lacking = []
+        for text in texts:
+            content = None if cache is None else cache.get(self.factors_key(text))
+            if content is None:
+                lacking.append(text)
+            else:
+                yield text, self._factors_of(content)
+        for start in range(0, len(lacking), _TOGETHER):
+            some = lacking[start : start + _TOGETHER]
+            yield from zip(some, self._required().parameterize(some), strict=True)
 
     def factors_together(self, units: Sequence[Unit], cache: Cache) -> LoraFactors:
         """H of units without the bias block: of one text that joins them, in temporal order (`join_units`).
@@ -95,25 +135,25 @@ class TextEncoder:
             return weighted_sum([(1 / len(ordered), self.factors(unit.text, cache)) for unit in ordered])
         text = join_units(units)
         key = _JOINED + self.factors_key(text)
-        factors: LoraFactors | None = self._recent.get(cache, key)
+        factors: LoraFactors | None = self.recent.get(cache, key)
         if factors is None:
-            epoch = self._recent.epoch(cache)
-            factors = self._factors_of(self._factor_bytes(text))
-            self._recent.put(cache, key, factors, epoch=epoch)
+            epoch = self.recent.epoch(cache)
+            factors = self._made(text)
+            self.recent.put(cache, key, factors, epoch=epoch)
         return factors
 
     def states(self, ids: list[int], cache: Cache, *, joined: bool) -> States:
         """Key/value states of token ids; of `joined` texts they stay in this process."""
         key = self.states_key(ids)
         kept_as = _JOINED + key if joined else key
-        states: States | None = self._recent.get(cache, kept_as)
+        states: States | None = self.recent.get(cache, kept_as)
         if states is None:
-            epoch = self._recent.epoch(cache)
+            epoch = self.recent.epoch(cache)
             content = None if joined else cache.get(key)
             states = self._compile([ids])[0] if content is None else States.from_bytes(content)
             if content is None and not joined:
                 cache.put(key, "states", states.to_bytes())
-            self._recent.put(cache, kept_as, states, epoch=epoch)
+            self.recent.put(cache, kept_as, states, epoch=epoch)
         return states
 
     def difference(self, text: str, cache: Cache) -> float | None:
@@ -137,12 +177,12 @@ class TextEncoder:
         """
         for key in keys:
             cache.discard(key)
-            self._recent.discard(cache, key)
-        self._recent.discard_all(cache, _JOINED)
+            self.recent.discard(cache, key)
+        self.recent.discard_all(cache, _JOINED)
 
     def release(self, place: str) -> None:
         """Let go of everything this process keeps of a cache's place."""
-        self._recent.release(place)
+        self.recent.release(place)
 
     def factors_key(self, text: str) -> str:
         """Derivation key of H(text)."""
@@ -154,15 +194,36 @@ class TextEncoder:
         """Derivation key of compiled states."""
         return self._key("kv-1", str(self._base.dtype), self._base.device.type, ids)
 
+    def sum_key(self, digest: bytes) -> str:
+        """Derivation key of the sum over a chain of texts (sums.py); "sum-1" changes when texts are cut otherwise."""
+        parameterizer = self._required()
+        own = (parameterizer.fingerprint, parameterizer.max_tokens)
+        return self._key("sum-1", str(self._base.dtype), self._base.device.type, *own, digest.hex())
+
     def _key(self, kind: str, *parts: object) -> str:
         return hashlib.sha256(json.dumps([kind, self._base.fingerprint, *parts]).encode()).hexdigest()
 
-    def _factor_bytes(self, text: str) -> bytes:
+    def _made(self, text: str) -> LoraFactors:
         parameterizer = self._required()
-        return to_bytes(parameterizer.parameterize([text])[0], without_A=parameterizer.shared_a is not None)
+        if parameterizer.additive and parameterizer.shared_a is None:  # it trains: nobody is kept waiting for another
+            return parameterizer.parameterize([text])[0]
+        return self._write([text])[0]
+
+    def _factor_bytes(self, text: str) -> bytes:
+        return to_bytes(self._made(text), without_A=self._required().shared_a is not None)
 
     def _factors_of(self, content: bytes) -> LoraFactors:
         return from_bytes(content, A=self._required().shared_a)
+
+    def _nbytes(self, made: LoraFactors | States | RunningSum) -> int:
+        """Bytes of what is kept; an A that all texts share is there anyway."""
+        if isinstance(made, RunningSum):
+            return made.nbytes
+        if isinstance(made, States):
+            return made.keys.nbytes + made.values.nbytes
+        shared = (self._parameterizer.shared_a if self._parameterizer else None) or {}
+        own_a = sum(pair.A.nbytes for name, pair in made.modules.items() if shared.get(name) is not pair.A)
+        return own_a + sum(pair.B.nbytes for pair in made.modules.values())
 
     def _required(self) -> Parameterizer:
         assert self._parameterizer is not None, "the engine refuses an adapter as evidence without a parameterizer"

@@ -8,10 +8,12 @@ keeps no state of any memory but what it lately made of texts, bounded and by pl
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+
+from torch import Tensor
 
 from plume_memory.distill import DistillationParameterizer
 from plume_memory.encoding import Cache, TextEncoder
@@ -36,8 +38,12 @@ from plume_memory.retrieval.reader import Reader
 from plume_memory.scheduling import Scheduler
 from plume_memory.segmentation.tokens import counter_of
 from plume_memory.segmentation.windows import Segmenter, WindowRule
+from plume_memory.sums import Lineage, Sums
 from plume_memory.superseding import Superseding, told_of
 from plume_memory.terms import method_terms, terms_of
+
+_GLOBAL = "global:"
+"""Marks global adapters among what a process keeps."""
 
 Progress = Callable[[str, int, int], None]
 """Called with (what is being done, steps done, steps in all)."""
@@ -114,6 +120,7 @@ class Engine:
             single_sentences=self.policy.retrieval == "reader",
             windows=_window_rule(parameterizer, self.policy),
         )
+        self._sums = Sums(self.encoder, self.segmenter)
         self._reranker = reranker
         self._judge_weights = judge
         self.judge = None if judge is None else Judge(base, judge)
@@ -196,25 +203,64 @@ class Engine:
 
     # --- history → factors ----------------------------------------------------------------------
 
-    def global_adapter(self, history: History, cache: Cache) -> LoraFactors | None:
+    def global_adapter(self, history: History, cache: Cache, lineage: Lineage | None = None) -> LoraFactors | None:
         """ΔW_g of a history, exact: every window once, at the sum of its weights.
 
         A window that old and full share gets α, one of the full history alone α + β, one of the old
         alone −β; `global_windows="mean"` divides these by the number of windows of the full history. The
-        parameterizer's bias, which is no window's, enters once at α either way. None without parameterizer
-        or history.
+        parameterizer's bias, which is no window's, enters once at α either way. Of a parameterizer that gives all
+        texts one A it is made of the history's running sum (sums.py), and costs what the newest text does.
+
+        Args:
+            history: the texts.
+            cache: where what is derived is kept.
+            lineage: what else is known of the history.
+
+        Returns:
+            Factors in the model's dtype; None without parameterizer or windows.
         """
-        if self.parameterizer is None:
+        if self.parameterizer is None or not history.transitions:
             return None
+        lineage = lineage or Lineage.of(history)
+        key = _GLOBAL + lineage.digests[-1].hex()
+        recent = self.encoder.recent
+        composed: LoraFactors | None = recent.get(cache, key)
+        if composed is None:
+            epoch = recent.epoch(cache)
+            summed = self._shared_a is not None
+            composed = self._summed(history, cache, lineage) if summed else self._concatenated(history, cache)
+            if composed is not None:
+                recent.put(cache, key, composed, epoch=epoch)
+        return composed
+
+    def _summed(self, history: History, cache: Cache, lineage: Lineage) -> LoraFactors | None:
+        shared_a, policy = self._shared_a, self.policy
+        assert shared_a is not None, "only what shares its A is summed"
+        total = self._sums.of(history, cache, lineage)
+        if not total.windows:
+            return None
+        mean = policy.global_windows == "mean"
+        composed = total.composed(shared_a, alpha=policy.alpha, beta=policy.beta, mean=mean, dtype=self.base.dtype)
+        return self._with_bias(composed)
+
+    def _concatenated(self, history: History, cache: Cache) -> LoraFactors | None:
         texts = [self.segmenter.windows(transitions) for transitions in (history.transitions, history.predecessor)]
         if not texts[0]:
             return None
         factors = {text: self.encoder.factors(text, cache) for text in dict.fromkeys([*texts[0], *texts[1]])}
         full, old = ([KeyedChunk(text, factors[text]) for text in side] for side in texts)
         share = 1 / len(full) if self.policy.global_windows == "mean" else 1.0
-        alpha, bias = self.policy.alpha, self.parameterizer.bias
-        composed = compose_chunks(full, old, alpha=share * alpha, beta=share * self.policy.beta)
-        return composed if bias is None else weighted_sum([(1.0, composed), (alpha, bias)])
+        composed = compose_chunks(full, old, alpha=share * self.policy.alpha, beta=share * self.policy.beta)
+        return self._with_bias(composed)
+
+    @property
+    def _shared_a(self) -> Mapping[str, Tensor] | None:
+        """The A of all texts; None where each has its own, and no history is a sum."""
+        return self.parameterizer.shared_a if self.parameterizer else None
+
+    def _with_bias(self, composed: LoraFactors) -> LoraFactors:
+        bias = self.parameterizer.bias if self.parameterizer else None
+        return composed if bias is None else weighted_sum([(1.0, composed), (self.policy.alpha, bias)])
 
     # --- units and a question → rows ------------------------------------------------------------
 
@@ -281,8 +327,8 @@ class Engine:
     def discard(self, history: History, cache: Cache) -> int:
         """Delete what was derived for a history, from the cache and this process; returns the number of texts.
 
-        What joined units became, and what was read of units, goes for every history of the cache's owner: it does
-        not say of which it was.
+        What joined units became, what was read of units, and sums go for every history of the cache's owner: they do
+        not say of which they were, or could be made of each other.
         """
         units = self.segmenter.units(history.transitions)
         windows = [*self.segmenter.windows(history.transitions), *self.segmenter.windows(history.predecessor)]
@@ -292,8 +338,30 @@ class Engine:
         self.encoder.discard([*map(self.encoder.factors_key, texts), *states], cache)
         for key in self.superseding.keys(told_of(history.transitions, units), UnitIndex()):
             cache.discard(key)
+        if self._shared_a is not None:
+            self._sums.discard(Lineage.of(history), cache)
+        self.encoder.recent.discard_all(cache, _GLOBAL)
         self.reader.discard(cache)
         return len(texts)
+
+    def differences(self, history: History, cache: Cache, drawn: Sequence[str]) -> list[float]:
+        """How far what is kept of a history's windows lies from what they give now, for each that was compared.
+
+        A running sum is compared as a whole where all of its windows are drawn; else what its newest text brought is.
+
+        Args:
+            history: the texts.
+            cache: where what is derived is kept.
+            drawn: some of its windows.
+
+        Returns:
+            Relative differences: 0 the same, rounding below 0.01, another text's about 1.
+        """
+        found = [gap for text in drawn if (gap := self.encoder.difference(text, cache)) is not None]
+        if drawn and self._shared_a is not None:
+            whole = len(drawn) == len(self.segmenter.windows(history.transitions))
+            found += self._sums.gaps(history, cache, Lineage.of(history), whole=whole)
+        return found
 
     def release(self, place: str) -> None:
         """Let go of everything this process keeps of a cache's place, and of every text it has counted.

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
+from plume_memory.background import Deriver
 from plume_memory.errors import (
     InvalidInput,
     MemoryClosed,
@@ -61,6 +62,8 @@ if TYPE_CHECKING:  # torch is imported when a model is first needed, not when a 
 
 DEFAULT_URL = "sqlite:///plume.db"
 DEFAULT_MODEL = "smollm2-135m"
+Derive = bool | Literal["later"]
+"""When an update is derived: now, not before the next read, or soon, in a thread."""
 MAX_UPDATE_CHARS = 1_000_000
 """Longest text of an update, where nothing else is said."""
 
@@ -80,6 +83,7 @@ class ParametricMemory:
         engine: "Engine | Callable[[], Engine]",
         owns_database: bool = False,
         max_update_chars: int = MAX_UPDATE_CHARS,
+        deriver: Deriver | None = None,
     ) -> None:
         self.name = name
         self._max_update_chars = max_update_chars
@@ -88,6 +92,8 @@ class ParametricMemory:
         self._log = Log(database)
         self._engine = engine
         self._owns_database = owns_database
+        self._deriver = deriver or Deriver()
+        self._owns_deriver = deriver is None
         self._closed = False
         self._lock = ReentrantLock()
         self._snapshots: Snapshots | None = None
@@ -129,7 +135,8 @@ class ParametricMemory:
             SchemaError: the database belongs to another release.
             StoreUnavailable: the database cannot be opened.
             ModelNotFound: the model is no name, folder or id.
-            InvalidInput: a bad name, URL or hypernetwork, or `policy` together with `engine`.
+            InvalidInput: a bad name, URL or hypernetwork, `policy` together with `engine`, or `PLUME_ARTIFACTS_MAX` is
+                no number of bytes.
         """
         if engine is not None and policy is not None:
             raise InvalidInput("Pass the policy to the engine: Engine.load(policy=...); an engine has its own.")
@@ -139,6 +146,7 @@ class ParametricMemory:
             raise MemoryNotFound(
                 f"There is no database at {shown_text(url)}, so no memory {name!r}. Check the URL, or create it."
             )
+        store = ArtifactStore(artifacts or default_artifacts(url))
         with ExitStack() as on_error:
             database = Database(url)
             on_error.callback(database.close)
@@ -157,7 +165,6 @@ class ParametricMemory:
 
             return Engine.load(model, hypernetwork=hypernetwork, policy=policy, progress=progress)
 
-        store = ArtifactStore(artifacts or default_artifacts(url))
         return cls(
             name,
             database=database,
@@ -181,7 +188,7 @@ class ParametricMemory:
         metadata: dict[str, Any] | None = None,
         replaces: Sequence[int] = (),
         keep: bool | Sequence[int] = False,
-        derive: bool = True,
+        derive: Derive = True,
     ) -> Version:
         """Append an update and derive its factors and what it replaces.
 
@@ -194,12 +201,14 @@ class ParametricMemory:
             metadata: JSON kept with the version; "plume" is a name of ours in it.
             replaces: updates whose texts it replaces, whatever the judge says. A part of one: see `forget`.
             keep: updates of which it replaces nothing, whatever the judge says; True: of none.
-            derive: compute the factors now; otherwise the next read does.
+            derive: compute the factors now (True), soon, in a thread of this memory (or its pool) that writes what
+                several updates said together ("later"), or not before the next read (False). A read that comes sooner
+                derives what it needs itself. What went wrong in the thread is logged, and met again by the next read.
 
         Raises:
             TextTooLong: it has more characters than `max_update_chars`.
-            InvalidInput: an empty text, text a database cannot hold, metadata that is not JSON, or what is named in
-                `replaces` or `keep` is no update.
+            InvalidInput: an empty text, text a database cannot hold, metadata that is not JSON, what is named in
+                `replaces` or `keep` is no update, or another `derive`.
             VersionNotFound: there is no version that `replaces` or `keep` names.
             VersionConflict: the memory has moved on since `expected_version`.
             IdempotencyConflict: the key was used with another text, or for an update that was erased since.
@@ -209,6 +218,8 @@ class ParametricMemory:
                 without a key it would be a second update. Factors that could not be kept are a warning.
         """
         self._check_open()
+        if derive not in (True, False, "later"):
+            raise InvalidInput(f"derive is True, False or 'later'; got {derive!r}.")
         if isinstance(text, str) and len(text) > self._max_update_chars:
             raise TextTooLong(
                 f"The text has {len(text):,} characters, and an update of this memory at most "
@@ -227,7 +238,9 @@ class ParametricMemory:
             idempotency_key=idempotency_key,
             expected_version=expected_version,
         )
-        if derive:
+        if derive == "later":
+            self._deriver.begin(self, version.number)
+        elif derive:
             try:
                 self.at(version=version.number).derive()
             except PlumeError as err:
@@ -360,6 +373,7 @@ class ParametricMemory:
             artifacts=self._artifacts,
             engine=engine,
             max_update_chars=self._max_update_chars,
+            deriver=self._deriver,
         )
 
     # --- reading --------------------------------------------------------------------------------
@@ -538,8 +552,32 @@ class ParametricMemory:
         self.at(version=snapshot.version).derive()
         return count
 
+    def derive_until(self, number: int) -> None:
+        """Derive a version now, unless it or a later one is derived already.
+
+        Raises:
+            VersionNotFound: there is no such version.
+            PlumeError: it could not be derived; the log is whole.
+        """
+        self._check_open()
+        if not self._pinned().is_derived(number):
+            self.at(version=number).derive()
+
+    def flush(self) -> None:
+        """Wait until everything that was updated with `derive="later"` is derived.
+
+        Raises:
+            PlumeError: the first error since the last flush; the updates are in the log.
+        """
+        self._deriver.flush()
+
     def close(self) -> None:
-        """Release the database; answers that are being decoded finish. Closing twice is allowed."""
+        """Release the database; answers that are being decoded finish. Closing twice is allowed.
+
+        What `update(derive="later")` left to derive is left to the next read, but for the versions at hand.
+        """
+        if self._owns_deriver:
+            self._deriver.close()
         self._closed = True
         if self._owns_database:
             self._database.close()

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from plume_memory.background import Deriver
 from plume_memory.errors import InvalidInput, MemoryClosed, cannot_be_copied
 from plume_memory.forks import Lock
 from plume_memory.hypernet.shipped import chosen_network
@@ -89,6 +90,7 @@ class MemoryPool:
         self._lock = Lock()
         self._opening = Lock()
         self._loading = Lock()
+        self._deriver = Deriver()
         self._closed = False
 
     def __reduce_ex__(self, _: object) -> str:
@@ -117,6 +119,7 @@ class MemoryPool:
             artifacts=self._artifacts,
             engine=engine,
             max_update_chars=self._max_update_chars,
+            deriver=self._deriver,
         )
         with self._lock:
             opened = self._open.setdefault(owner, made)
@@ -165,10 +168,18 @@ class MemoryPool:
                 )
             return self._engine
 
+    def flush(self) -> None:
+        """Wait until everything that was updated with `derive="later"` is derived; see `ParametricMemory.flush`."""
+        self._deriver.flush()
+
     def close(self) -> None:
-        """Release the database and the memories; answers that are being decoded finish. Twice is allowed."""
+        """Release the database and the memories; answers that are being decoded finish. Twice is allowed.
+
+        What `update(derive="later")` left to derive is left to the next read, but for the versions at hand.
+        """
         with self._opening:
             self._closed = True
+        self._deriver.close()
         with self._lock:
             for opened in self._open.values():
                 opened.close()

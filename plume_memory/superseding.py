@@ -57,6 +57,8 @@ class Superseding:
             index: the units of all updates before them.
             cache: where verdicts are kept.
         """
+        if self._judge is None and not any(one.transition.overrules.replaces for one in told):
+            return []  # and no index is made of them
         chosen: list[Replacement] = []
         asked: list[Pairs] = []
         for one in told:

@@ -5,7 +5,7 @@ uses, `memory_database()` the store's own `Database`; nothing is mocked.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -101,11 +101,23 @@ class HashParameterizer:
     """H(text) as random factors seeded by the text's sha256: instant, deterministic, different for every text.
 
     It learns nothing; it is for testing what surrounds a parameterizer. `calls` lists the texts it was asked for.
+    With `shares_a` all texts have one A and factors add up in B, as the shipped network's do.
     """
 
-    def __init__(self, base: BaseModel, *, rank: int = 2, additive: bool = False, bias: bool = False) -> None:
-        self.additive = additive
-        self.max_tokens = 8192
+    def __init__(
+        self,
+        base: BaseModel,
+        *,
+        rank: int = 2,
+        additive: bool = False,
+        bias: bool = False,
+        shares_a: bool = False,
+        max_tokens: int = 8192,
+    ) -> None:
+        self.additive = additive or shares_a
+        self.max_tokens = max_tokens
+        self.shared_a = {name: pair.A for name, pair in _shared(base, rank).items()} if shares_a else None
+        """Module path → the A of all texts; None where every text has its own."""
         self.bias = random_factors(base, rank=rank, seed=7, size=0.02) if bias else None
         self.calls: list[str] = []
         self._base = base
@@ -114,18 +126,22 @@ class HashParameterizer:
     @property
     def fingerprint(self) -> str:
         """Names the rule, the rank and whether there is a bias."""
-        return f"hash-1-{self._rank}-{self.bias is not None}"
-
-    @property
-    def shared_a(self) -> None:
-        """Every text has an A of its own."""
-        return None
+        return f"hash-1-{self._rank}-{self.bias is not None}" + ("-shared" if self.shared_a else "")
 
     def parameterize(self, texts: Sequence[str]) -> list[LoraFactors]:
         """Return one adapter per text."""
         self.calls.extend(texts)
         seeds = [int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "little") for text in texts]
-        return [random_factors(self._base, rank=self._rank, seed=seed) for seed in seeds]
+        made = [random_factors(self._base, rank=self._rank, seed=seed) for seed in seeds]
+        return made if self.shared_a is None else [_with_a(one, self.shared_a) for one in made]
+
+
+def _shared(base: BaseModel, rank: int) -> Mapping[str, Pair]:
+    return random_factors(base, rank=rank, seed=11).modules
+
+
+def _with_a(factors: LoraFactors, A: Mapping[str, torch.Tensor]) -> LoraFactors:
+    return LoraFactors({name: Pair(A[name], pair.B) for name, pair in factors.modules.items()}, factors.layers)
 
 
 def tiny_engine(
@@ -134,11 +150,12 @@ def tiny_engine(
     policy: AnswerPolicy | None = None,
     additive: bool = False,
     bias: bool = False,
+    shares_a: bool = False,
 ) -> Engine:
     """Return an engine on a random model with a `HashParameterizer`; answers are short gibberish."""
     base = tiny_base(family)
     chosen = policy or AnswerPolicy(max_new_tokens=8, unit_tokens=64)
-    return Engine(base, HashParameterizer(base, additive=additive, bias=bias), chosen)
+    return Engine(base, HashParameterizer(base, additive=additive, bias=bias, shares_a=shares_a), chosen)
 
 
 def memory_database() -> Database:

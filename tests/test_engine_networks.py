@@ -37,18 +37,25 @@ class Kept:
 
     def __init__(self, place: str = "here") -> None:
         self.place, self.owner, self.held = place, "alice", dict[str, bytes]()
+        self.kinds = dict[str, str]()
 
     def get(self, key: str) -> bytes | None:
         return self.held.get(key)
 
     def put(self, key: str, kind: str, content: bytes) -> None:
-        self.held[key] = content
+        self.held[key], self.kinds[key] = content, kind
 
     def is_current(self) -> bool:
         return True
 
     def discard(self, key: str) -> None:
         self.held.pop(key, None)
+
+    def keys(self, kind: str) -> list[str]:
+        return [key for key in self.held if self.kinds[key] == kind]
+
+    def retire(self, key: str) -> None:
+        self.discard(key)
 
 
 def test_discard_deletes_what_the_predecessor_was_derived_from_too() -> None:

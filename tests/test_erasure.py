@@ -75,10 +75,10 @@ def test_an_engine_lets_go_of_what_it_kept_of_the_place(tmp_path: Path) -> None:
     with opened(tmp_path, "alice", engine) as memory:
         memory.update(SECRET)
         memory.ask(QUESTION)
-        assert engine.encoder._recent
+        assert engine.encoder.recent
         assert engine.reader._kept
         memory.erase(1, derive=False)
-        assert not engine.encoder._recent
+        assert not engine.encoder.recent
         assert not engine.reader._kept
         assert engine.segmenter._count_joined.cache_info().currsize == 0
         assert artifact_names(tmp_path) == set()
@@ -104,7 +104,7 @@ def test_what_a_pinned_version_derives_after_an_erasure_stays_nowhere(
 
         assert len(pinned.ask(QUESTION).evidence_units) > 0
 
-        assert not engine.encoder._recent
+        assert not engine.encoder.recent
         assert not engine.reader._kept
         assert artifact_names(tmp_path) == set()
 
@@ -186,7 +186,7 @@ def test_what_was_being_derived_when_a_place_was_released_is_given_out_and_not_r
     with opened(tmp_path, "alice", engine) as memory:
         memory.update(SECRET, derive=False)
         cache = memory._pinned()._cache(0)
-        made, recent = engine.encoder.factors(SECRET, cache), engine.encoder._recent
+        made, recent = engine.encoder.factors(SECRET, cache), engine.encoder.recent
         engine.release(cache.place)
 
         before = recent.epoch(cache)

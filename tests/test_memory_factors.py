@@ -122,8 +122,10 @@ def test_a_long_derivation_holds_up_no_other_memory(tmp_path: Path) -> None:
 
 
 def test_factors_made_in_one_dtype_are_not_read_in_another() -> None:
-    engine, half = tiny_engine(), tiny_engine()
-    half.base.model.to(torch.bfloat16)
+    engine = tiny_engine()
+    narrow = tiny_engine().base.model.to(torch.bfloat16)
+    base = BaseModel.wrap(narrow, engine.base.tokenizer, name=engine.base.name, fingerprint=engine.base.fingerprint)
+    half = Engine(base, HashParameterizer(base), engine.policy)
 
     assert engine.encoder.factors_key("x") != half.encoder.factors_key("x")
     assert engine.fingerprint != half.fingerprint

@@ -39,6 +39,7 @@ from plume_memory.records import Answer, History, Replacement, ScoredUnit, Unit
 from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.retrieval.retrieve import retrieve
 from plume_memory.segmentation.calls import without_calls
+from plume_memory.sums import Lineage
 
 ROUNDING = 0.02
 """Relative difference by which factors of one text may differ between two machines of a kind."""
@@ -56,15 +57,25 @@ class AnswerChunk:
 class Snapshot:
     """A memory pinned to one version. Made by `ParametricMemory.at`; read-only."""
 
-    def __init__(self, history: History, index: UnitIndex, replaced: Replaced, engine: Engine, cache: Cache) -> None:
+    def __init__(
+        self,
+        history: History,
+        index: UnitIndex,
+        replaced: Replaced,
+        engine: Engine,
+        cache: Cache,
+        lineage: Lineage | None = None,
+    ) -> None:
         self._history = history
         self._index = index
         self._replaced = replaced
         self._engine = engine
         self._cache = cache
+        self._lineage = lineage or Lineage.of(history)
         self._deriving = Lock()
-        self._derived = False
-        self._global: LoraFactors | None = None
+        self._own: LoraFactors | None = None
+        self.is_derived = False
+        """Whether its global adapter was made since it was pinned."""
 
     @classmethod
     def of_nothing(cls, engine: Engine) -> "Snapshot":
@@ -89,12 +100,15 @@ class Snapshot:
 
     @property
     def global_adapter(self) -> LoraFactors | None:
-        """ΔW_g of this version; derived and kept the first time it is needed."""
+        """ΔW_g of this version; derived the first time it is needed, and kept by the engine, bounded in bytes."""
         with self._deriving:  # a lock of its own: another memory's long derivation is no reason to wait
-            if not self._derived:
-                self._global = self._engine.global_adapter(self._history, self._cache)
-                self._derived = True
-            return self._global
+            if self._own is not None:
+                return self._own
+            found = self._engine.global_adapter(self._history, self._cache, self._lineage)
+            self.is_derived = True
+            if found is not None and not self._cache.is_current():
+                self._own = found  # nobody else keeps what may hold an erased text: it goes with this object
+            return found
 
     @property
     def replacements(self) -> tuple[Replacement, ...]:
@@ -113,7 +127,8 @@ class Snapshot:
         """Derive some texts of this version anew and compare them with what is kept; returns how many were compared.
 
         Args:
-            sample: texts, drawn at random; all where there are fewer.
+            sample: texts, drawn at random; all where there are fewer. Of texts that are kept as one running sum
+                either all are compared, as one, or those of the newest update alone.
             seed: of the draw.
 
         Raises:
@@ -121,9 +136,9 @@ class Snapshot:
         """
         if sample < 0:
             raise InvalidInput(f"At least 0 texts are compared; got {sample}.")
-        encoder, texts = self._engine.encoder, self._engine.segmenter.windows(self._history.transitions)
+        texts = self._engine.segmenter.windows(self._history.transitions)
         drawn = random.Random(seed).sample(texts, min(sample, len(texts)))
-        found = [gap for text in drawn if (gap := encoder.difference(text, self._cache)) is not None]
+        found = self._engine.differences(self._history, self._cache, drawn)
         wrong = [gap for gap in found if not gap <= ROUNDING]  # NaN too
         if wrong:
             raise ArtifactDamaged(
@@ -140,7 +155,7 @@ class Snapshot:
         of the caller's own are left: they are keyed by that text.
         """
         with self._deriving:
-            self._derived, self._global = False, None
+            self._own, self.is_derived = None, False
         return self._engine.discard(self._history, self._cache)
 
     def route(self, query: str, *, k: int = 1) -> list[ScoredUnit]:
@@ -376,6 +391,12 @@ class _NoCache:
         return None
 
     def discard(self, key: str) -> None:
+        return None
+
+    def keys(self, kind: str) -> list[str]:
+        return []
+
+    def retire(self, key: str) -> None:
         return None
 
     def is_current(self) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from plume_memory.answering.pinned import Snapshot
 from plume_memory.answering.replaced import Replaced
 from plume_memory.engine import Engine
-from plume_memory.forks import Lock
+from plume_memory.forks import Lock, ReentrantLock
 from plume_memory.records import History
 from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.store.artifacts import ArtifactStore
@@ -19,6 +19,7 @@ from plume_memory.store.derivations import Derivations
 from plume_memory.store.derived import DerivedCache
 from plume_memory.store.log import Log
 from plume_memory.store.sources import Sources
+from plume_memory.sums import Lineage, digests_of
 from plume_memory.superseding import told_of
 
 KEPT = 4
@@ -42,6 +43,7 @@ class Snapshots:
         self._database = database
         self._artifacts = artifacts
         self._lock = Lock()
+        self._summing = ReentrantLock()
         self._kept: OrderedDict[int, Snapshot] = OrderedDict()
         self._newest: _Indexed | None = None
         self._last_erasure = 0
@@ -52,7 +54,7 @@ class Snapshots:
         Raises:
             VersionNotFound: there is no such version.
         """
-        last_erasure = self._log.last_erasure(self._memory)
+        head, last_erasure = self._log.newest(self._memory)
         with self._lock:
             is_stale = last_erasure > self._last_erasure
             if is_stale:  # at once: from here on a thread that reads the log as it was before keeps nothing
@@ -64,9 +66,9 @@ class Snapshots:
         cache = self._cache(last_erasure)
         if is_stale:
             self._engine.release(cache.place)
-        history = self._log.history(self._memory, number)
-        indexed = self._indexed(history, cache, last_erasure)
-        snapshot = Snapshot(history, indexed.index, indexed.replaced, self._engine, cache)
+        indexed = self._indexed(self._history(number), cache, last_erasure)
+        lineage = Lineage(indexed.digests, number == head, self._told, self._summing)
+        snapshot = Snapshot(indexed.history, indexed.index, indexed.replaced, self._engine, cache, lineage)
         with self._lock:
             if last_erasure != self._last_erasure:
                 return snapshot  # pinned before an erasure, perhaps with what it erased: given out, and not kept
@@ -75,10 +77,25 @@ class Snapshots:
                 self._kept.popitem(last=False)
         return snapshot
 
+    def is_derived(self, number: int) -> bool:
+        """Tell whether a version, or a later one, is known to be derived: then nothing waits for this one."""
+        with self._lock:
+            return any(kept >= number and snapshot.is_derived for kept, snapshot in self._kept.items())
+
     def clear(self) -> None:
         """Let go of every snapshot and index."""
         with self._lock:
             self._let_go()
+
+    def _history(self, number: int) -> History:
+        """Read a history; behind the newest one of this process its new texts alone."""
+        with self._lock:
+            known = self._newest
+        behind = self._log.history_behind(known.history, number) if known else None
+        return behind or self._told(number)
+
+    def _told(self, number: int) -> History:
+        return self._log.history(self._memory, number)
 
     def _cache(self, last_erasure: int) -> DerivedCache:
         """Of what is derived, for the state after an erasure (0: none)."""
@@ -99,11 +116,12 @@ class Snapshots:
             fresh = history.transitions[len(known.history.transitions) :]
             units = cut(fresh, first_position=len(known.index))
             replaced = known.replaced.extended(told_of(fresh, units), known.index, cache) if fresh else known.replaced
-            indexed = _Indexed(history, known.index.extended(units), replaced)
+            index, digests = known.index.extended(units), digests_of(fresh, known.digests)
         else:
             units = cut(history.transitions)
-            told = told_of(history.transitions, units)
-            indexed = _Indexed(history, self._engine.index(units), Replaced(self._engine, cache, told))
+            replaced = Replaced(self._engine, cache, told_of(history.transitions, units))
+            index, digests = self._engine.index(units), digests_of(history.transitions)
+        indexed = _Indexed(history, index, replaced, digests)
         with self._lock:
             if last_erasure == self._last_erasure:
                 self._newest = indexed
@@ -117,3 +135,4 @@ class _Indexed:
     history: History
     index: UnitIndex
     replaced: Replaced
+    digests: tuple[bytes, ...]

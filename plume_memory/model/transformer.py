@@ -265,7 +265,9 @@ class Transformer:
         for window in set(self.windows):
             seen = visible(positions, None if cache is None else cache.width, window, mask)
             added = torch.zeros(seen.shape, dtype=self.embedding.dtype, device=seen.device)
-            found[window] = added.masked_fill_(~seen, torch.finfo(added.dtype).min).repeat(1, 1, self.heads // self.key_heads, 1)
+            found[window] = added.masked_fill_(~seen, torch.finfo(added.dtype).min).repeat(
+                1, 1, self.heads // self.key_heads, 1
+            )
         return found
 
 

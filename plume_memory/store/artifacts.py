@@ -3,7 +3,8 @@
 Layout, under the root: `ab/cd/abcd…` (64 hexadecimal digits), one file per artifact. A local file is
 written under a temporary name in the root, fsynced and renamed, so a reader, a crash or a second writer
 meets a whole file or none; an object store's own writes are whole. What killed writes left is swept by the
-first write of a later store. What is read is hashed again before it is given out.
+first write of a later store. What is read is hashed again before it is given out. A local folder takes no more than
+`PLUME_ARTIFACTS_MAX` (capacity.py): what was not used for the longest time is deleted, and derived again when needed.
 """
 
 import contextlib
@@ -21,6 +22,7 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from plume_memory.errors import ArtifactDamaged, ArtifactError, ArtifactMissing, InvalidInput, MissingExtra
+from plume_memory.store.capacity import Evictor, capacity
 from plume_memory.store.failures import OUT_OF_FILES, shown_text
 from plume_memory.store.paths import IN_MEMORY
 from plume_memory.store.replacing import KILLED_S, sweep
@@ -34,12 +36,16 @@ class ArtifactStore:
 
     Args:
         root_url: A local folder (made when first written to), or an fsspec URL such as `s3://bucket/prefix`.
+
+    Raises:
+        InvalidInput: `PLUME_ARTIFACTS_MAX` is no number of bytes.
     """
 
     def __init__(self, root_url: str) -> None:
         self._root_url = root_url
         self._opened: tuple[Any, str] | None = None
         self._swept = False
+        self._evictor = Evictor(capacity())
         self.is_failing = False
         """Whether what was last derived could not be kept: it is said once, not at every text."""
 
@@ -59,9 +65,12 @@ class ArtifactStore:
         filesystem, path = self._place(sha256)
         with self._mapped(sha256):
             if filesystem.exists(path) and filesystem.cat_file(path) == content:
+                self._used(filesystem, path)
                 return sha256
             if isinstance(filesystem, LocalFileSystem):
                 self._write_whole(Path(path), content)
+                self._evictor.changed(len(content))
+                self._evictor.make_room(Path(path).parents[2], Path(path))
             else:
                 filesystem.pipe_file(path, content)
         return sha256
@@ -76,6 +85,7 @@ class ArtifactStore:
         filesystem, path = self._place(sha256)
         with self._mapped(sha256):
             content = bytes(filesystem.cat_file(path))
+            self._used(filesystem, path)
         found = hashlib.sha256(content).hexdigest()
         if found != sha256:
             raise ArtifactDamaged(
@@ -104,7 +114,9 @@ class ArtifactStore:
         """Delete the artifact; one that is not there is deleted already."""
         filesystem, path = self._place(sha256)
         with self._mapped(sha256), contextlib.suppress(FileNotFoundError):
+            size = int(filesystem.size(path))
             filesystem.rm_file(path)
+            self._evictor.changed(-size)
 
     def sweep(self, *, older_than_s: float) -> int:
         """Delete what killed writes left in a local folder; returns the number of files.
@@ -130,6 +142,10 @@ class ArtifactStore:
             filesystem, root = self._root()
             if filesystem.exists(root):
                 filesystem.rm(root, recursive=True)
+
+    def _used(self, filesystem: Any, path: str) -> None:
+        if isinstance(filesystem, LocalFileSystem):
+            self._evictor.used(Path(path))
 
     def _place(self, sha256: str) -> tuple[Any, str]:
         if not _SHA256.fullmatch(sha256):

@@ -64,6 +64,21 @@ class Derivations:
             row = connection.execute(query).first()
         return None if row is None else Derivation(*row)
 
+    def keys(self, kind: str, memory: str) -> list[str]:
+        """Return the keys of everything of a kind that is noted as derived for a memory, the newest first."""
+        noted = (SourceRow.key == DerivationRow.key) & (SourceRow.sha256 == DerivationRow.sha256)
+        query = sa.select(DerivationRow.key).join(SourceRow, noted).join(MemoryRow, MemoryRow.id == SourceRow.memory_id)
+        query = query.where(MemoryRow.name == memory, DerivationRow.kind == kind)
+        with self._database.read() as connection:
+            return list(connection.execute(query.order_by(DerivationRow.created_at.desc())).scalars())
+
+    def is_shared(self, key: str, memory: str) -> bool:
+        """Tell whether another memory has a note of something under the key: a fork of the whole, or the same text."""
+        query = sa.select(SourceRow.key).join(MemoryRow, MemoryRow.id == SourceRow.memory_id)
+        query = query.where(SourceRow.key == key, MemoryRow.name != memory).limit(1)
+        with self._database.read() as connection:
+            return connection.execute(query).first() is not None
+
     def record(self, key: str, kind: str, sha256: str, size: int) -> Derivation:
         """Record an artifact under the key, in place of an earlier one: a rebuild may give other bytes."""
         _check_key(key)

@@ -94,6 +94,16 @@ class DerivedCache:
         """Whether nothing was erased since the texts were read that are derived from."""
         return self._sources.is_current()
 
+    def keys(self, kind: str) -> list[str]:
+        """Return the keys of everything of a kind that is kept for the memory, the newest first."""
+        return self._derivations.keys(kind, self._sources.memory)
+
+    def retire(self, key: str) -> None:
+        """Delete what another artifact took the place of, if that is possible; what a fork shares stays for it."""
+        with self._best_effort("artifacts"):
+            if not self._derivations.is_shared(key, self._sources.memory):
+                self.discard(key)
+
     def discard(self, key: str) -> None:
         """Forget a derivation and delete its artifact; it is built anew when next needed."""
         known = self._derivations.lookup(key, self._sources.memory)

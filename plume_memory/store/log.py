@@ -24,7 +24,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from plume_memory.errors import IntegrityError, MemoryExists, StoreUnavailable, VersionNotFound
-from plume_memory.records import History, Verification, Version
+from plume_memory.records import History, Transition, Verification, Version
 from plume_memory.store.chain import NO_PARENT, canonical_json
 from plume_memory.store.checks import MAX_NUMBER, check_moment, check_name, check_text
 from plume_memory.store.copies import copy_prefix, lock_copies
@@ -40,6 +40,7 @@ from plume_memory.store.memories import (
     insert_memory,
     not_found,
 )
+from plume_memory.store.overruling import overrules_of
 from plume_memory.store.reading import VERSION_COLUMNS, held_updates, to_version, transitions_of
 from plume_memory.store.tables import IS_ERASURE, MemoryRow, VersionRow
 from plume_memory.store.targets import wanted
@@ -293,11 +294,16 @@ class Log:
 
     def last_erasure(self, memory: str) -> int:
         """Return the newest version of kind erase; 0 for none. What was read before it may hold what it erased."""
+        return self.newest(memory)[1]
+
+    def newest(self, memory: str) -> tuple[int, int]:
+        """Return the numbers of the newest version and of the newest erasure, of one moment; 0 for none."""
         check_name(memory)
         query = sa.select(sa.func.coalesce(sa.func.max(VersionRow.number), 0)).where(IS_ERASURE)
         with self._database.read() as connection:
             found = get_memory(connection, memory)
-            return connection.execute(query.where(VersionRow.memory_id == found.id)).scalar_one()
+            erased = connection.execute(query.where(VersionRow.memory_id == found.id)).scalar_one()
+            return found.head_number, erased
 
     def history(self, memory: str, number: int | None = None) -> History:
         """Return C(t): the texts that hold at a version (default: the head; 0: before the first).
@@ -315,6 +321,31 @@ class Log:
             if at != 0:
                 check_number(found, at)
             return History(memory, at, transitions_of(held_updates(connection, memory, found.id, at)))
+
+    def history_behind(self, known: History, number: int) -> History | None:
+        """Return the history of a later version from one at hand, reading the updates since alone.
+
+        Returns:
+            None where it cannot be told from them: anything but whole updates came since, or the version is not later.
+
+        Raises:
+            VersionNotFound: If there is no version of that number.
+        """
+        query = sa.select(
+            VersionRow.number, VersionRow.kind, VersionRow.text, VersionRow.erased_by, VersionRow.metadata_json
+        ).order_by(VersionRow.number)
+        with self._database.read() as connection:
+            found = get_memory(connection, known.memory)
+            if number <= known.version:
+                return None
+            check_number(found, number)
+            query = query.where(VersionRow.memory_id == found.id, VersionRow.number.between(known.version + 1, number))
+            rows = connection.execute(query).all()
+        is_whole = all(row.kind == "update" and row.text and row.erased_by is None for row in rows)
+        if not is_whole or len(rows) != number - known.version:
+            return None  # what is missing or altered is named by `history`
+        fresh = (Transition(row.number, row.text, overrules_of(row.metadata_json)) for row in rows)
+        return History(known.memory, number, (*known.transitions, *fresh))
 
     def verify(self, memory: str) -> int:
         """Recompute every hash of the log and return the number of versions.

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from plume_memory.hypernet.fastweight.reading import read_texts
+from plume_memory.hypernet.fastweight.reading import read_head, read_texts
 from plume_memory.model.base import BaseModel
 from plume_memory.testing import tiny_base
 
@@ -45,6 +45,20 @@ def test_the_place_before_a_text_is_kept_when_its_first_token_is_wanted(tiny: Ba
     assert torch.equal(with_it.following[:, 0], first)
     bare = read_texts(tiny.passes, TEXTS, [], LAYERS, SHARED, first_token=True)
     assert (bare.mask[0].sum(), bare.is_led) == (len(TEXTS[0]), False), "without a head there is no such place"
+
+
+@pytest.mark.parametrize("first_token", [False, True])
+def test_a_head_that_was_read_before_shows_the_same(tiny: BaseModel, first_token: bool) -> None:
+    head, states = tiny.chat.prefix_ids(), read_head(tiny, first_token=first_token)
+    assert states is not None
+    assert states.tokens == len(head) - first_token
+    whole = read_texts(tiny.passes, TEXTS, head, LAYERS, SHARED, first_token=first_token)
+    behind = read_texts(tiny.passes, TEXTS, head, LAYERS, SHARED, first_token=first_token, head_states=states)
+    for row, length in enumerate(whole.mask.sum(1).tolist()):
+        assert int(behind.mask[row].sum()) == length
+        for name in ("hidden", "activations", "shared", "following"):
+            own, other = (getattr(reading, name)[..., row, :length, :] for reading in (behind, whole))
+            torch.testing.assert_close(own, other, atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize("family", ["llama", "qwen3", "mistral"])

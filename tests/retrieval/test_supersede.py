@@ -116,6 +116,13 @@ def places(found: Sequence[Replacement]) -> list[tuple[int, int]]:
 TOLD = ("Alice lives in Bern.", "Bob sails.", "Alice moved.", "Carol paints.", "Bob quit.")
 
 
+def test_without_a_judge_and_a_word_of_the_callers_nothing_is_indexed(
+    base: BaseModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(UnitIndex, "extended", lambda *_: pytest.fail("an index of what nobody asks"))
+    assert superseding(base, None).found(history(*TOLD), UnitIndex(), Kept()) == []
+
+
 def test_each_pair_is_judged_once_however_the_history_is_read(base: BaseModel) -> None:
     judge, kept = Says(), Kept()
     found = superseding(base, judge).found(history(*TOLD), UnitIndex(), kept)

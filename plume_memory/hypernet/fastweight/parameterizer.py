@@ -5,6 +5,7 @@ Legend: L layers, B texts, r rank, D residual width.
 
 import warnings
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 
 import torch
@@ -13,11 +14,12 @@ from torch import Tensor
 from plume_memory.errors import ParameterizerError
 from plume_memory.hypernet.fastweight.checkpoint import FastWeightManifest, load, read_manifest
 from plume_memory.hypernet.fastweight.network import FastWeightNetwork
-from plume_memory.hypernet.fastweight.reading import read_texts
+from plume_memory.hypernet.fastweight.reading import read_head, read_texts
 from plume_memory.lora.algebra import concat
 from plume_memory.lora.factors import LoraFactors, Pair
 from plume_memory.model.base import BaseModel
 from plume_memory.model.hub import named_source
+from plume_memory.model.states import States
 
 MODULE = "mlp.down_proj"
 _BATCH_TOKENS = 1024
@@ -88,6 +90,10 @@ class FastWeightParameterizer:
             made += self._write(batch)
         return [concat([f for f, owner in zip(made, owners, strict=True) if owner == i]) for i in range(len(texts))]
 
+    @cached_property
+    def _head_states(self) -> States | None:
+        return read_head(self._base, first_token=self._network.config.first_token)
+
     @torch.no_grad()
     def _write(self, pieces: Sequence[Sequence[int]]) -> list[LoraFactors]:
         config = self._network.config
@@ -99,6 +105,7 @@ class FastWeightParameterizer:
                 config.layers,
                 config.mixer_layer,
                 first_token=config.first_token,
+                head_states=self._head_states,
             )
         B = self._network(reading).to(device="cpu", dtype=self._A.dtype)  # [L, B, r, D]
         return [LoraFactors({MODULE: Pair(self._A, B[:, i].contiguous())}, config.layers) for i in range(len(pieces))]

@@ -11,7 +11,10 @@ import torch
 from torch import Tensor
 
 from plume_memory.model.adapters import Place
+from plume_memory.model.base import BaseModel
 from plume_memory.model.key_values import Passes
+from plume_memory.model.reading import compile_states
+from plume_memory.model.states import States
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,6 +51,7 @@ def read_texts(
     shared_layer: int,
     *,
     first_token: bool = False,
+    head_states: States | None = None,
 ) -> Reading:
     """Run the base model over texts and keep what the network writes from. No gradients.
 
@@ -58,6 +62,7 @@ def read_texts(
         layers: the adapted layers.
         shared_layer: the layer whose input is kept as `shared`.
         first_token: keep the place before each text, the head's last one, where the head has any.
+        head_states: of the head, read once (`read_head`), so that it is not read again with every batch.
     """
     device = passes.device
     before = min(int(first_token), len(head))
@@ -65,16 +70,23 @@ def read_texts(
     # One place of padding at least: the last token of every text, also of the longest, has one after it, so what
     # it stores is the same alone and in a batch. Rounded up: every new shape makes the CPU's matrix library compile
     # its kernels anew.
-    width = -(-(max(map(len, texts)) + len(head) + 1) // 16) * 16
+    first = 0 if head_states is None else head_states.tokens  # of the columns that are read now
+    width = first + -(-(max(map(len, texts)) + len(head) - first + 1) // 16) * 16
     rows = [[*head, *text, *[0] * (width - len(head) - len(text))] for text in texts]
     ids = torch.tensor(rows, device=device)
     lengths = torch.tensor([before + len(text) for text in texts], device=device)
     mask = torch.arange(width - skip, device=device) < lengths[:, None]
     kept: dict[tuple[str, int], Tensor] = {}
-    positions = torch.arange(width, device=device).expand(len(rows), -1)
+    positions = torch.arange(first, width, device=device).expand(len(rows), -1)
     with torch.no_grad():
+        cache = None
+        if head_states is not None:
+            cache = passes.room(len(rows), width)
+            for row in range(len(rows)):
+                cache.write(row, head_states.keys, head_states.values)
         with suppress(_Read):  # padded on the right: no real token sees it
-            passes.run(ids, positions, watch=_keeping(layers, shared_layer, skip, kept))
+            watch = _keeping(layers, shared_layer, skip - first, kept)
+            passes.run(ids[:, first:], positions, cache, watch=watch)
         embedded = passes.embedded(ids[:, skip:])
         following = torch.zeros_like(embedded)
         following[:, :-1] = embedded[:, 1:] * mask[:, 1:, None]
@@ -86,6 +98,13 @@ def read_texts(
         mask,
         is_led=before > 0,
     )
+
+
+def read_head(base: BaseModel, *, first_token: bool) -> States | None:
+    """What is read before every text, but for the place that `first_token` keeps; None where that is nothing."""
+    head = base.chat.prefix_ids()
+    head = head[: len(head) - min(int(first_token), len(head))]
+    return compile_states(base, [head])[0] if head else None
 
 
 def _keeping(
