@@ -12,6 +12,7 @@ import torch
 from plume_memory import AnswerPolicy, Engine, ParametricMemory
 from plume_memory.errors import InvalidInput
 from plume_memory.lora.factors import LoraFactors
+from plume_memory.model.base import BaseModel
 from plume_memory.records import NOTICE, Answer
 from plume_memory.testing import HashParameterizer, tiny_base, tiny_engine
 
