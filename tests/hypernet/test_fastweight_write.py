@@ -4,7 +4,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from plume_memory.hypernet.fastweight.write import write
+from plume_memory.hypernet.fastweight.write import write as factored
+
+
+def write(*given):
+    places, stored = factored(*given)
+    return stored if places is None else places @ stored
+
 
 N, T, R, V = 3, 9, 5, 4
 
@@ -62,3 +68,20 @@ def test_padding_leaves_no_trace_and_rows_do_not_see_each_other() -> None:
 def test_nothing_written_is_an_empty_memory() -> None:
     keys, values, strength, ridge = material()
     assert write(keys, values, torch.zeros_like(strength), ridge).abs().max() == 0
+
+
+def test_both_forms_of_the_solution_are_the_same_memory():
+    """Of 9 tokens at rank 12 the system of 9 is solved; with padding to 12 places that of 12."""
+    chance = torch.Generator().manual_seed(3)
+    keys = torch.nn.functional.normalize(torch.randn(2, 9, 12, generator=chance), dim=-1)
+    values, strength = torch.randn(2, 9, 5, generator=chance), torch.rand(2, 9, generator=chance)
+    ridge = torch.tensor([0.01, 1.0])
+    longer = [torch.nn.functional.pad(one, (0, 0, 0, 3)) for one in (keys, values)]
+    assert factored(keys, values, strength, ridge)[0] is not None
+    assert factored(*longer, torch.nn.functional.pad(strength, (0, 3)), ridge)[0] is None
+    torch.testing.assert_close(
+        write(keys, values, strength, ridge),
+        write(*longer, torch.nn.functional.pad(strength, (0, 3)), ridge),
+        atol=1e-4,
+        rtol=1e-4,
+    )

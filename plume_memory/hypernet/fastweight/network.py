@@ -89,13 +89,15 @@ class FastWeightNetwork(nn.Module):
         strength = torch.bmm(hidden, self.strength_hidden.to(dtype)).float() + self.strength_bias
         strength = torch.sigmoid(strength).view(L, B, T) * reading.mask
         keys = F.normalize(self._convolved(keys.view(L, B, T, -1).float()), dim=-1)
-        memory = write(
+        places, stored = write(
             keys.flatten(0, 1),
             values.float().flatten(0, 1),
             strength.flatten(0, 1),
             F.softplus(self.log_ridge).repeat_interleave(B),
         )
-        factors: Tensor = torch.bmm(memory.reshape(L, B * self.config.rank, -1), self.out)
+        factors = torch.bmm(stored.reshape(L, -1, stored.shape[-1]), self.out).view(L * B, -1, D)
+        if places is not None:
+            factors = torch.bmm(places, factors)
         return factors.view(L, B, self.config.rank, D)
 
     def _mixed(self, reading: Reading) -> Tensor:

@@ -15,8 +15,11 @@ import torch
 from torch import Tensor
 
 
-def write(keys: Tensor, values: Tensor, strength: Tensor, ridge: Tensor) -> Tensor:
-    """Store values under keys.
+def write(keys: Tensor, values: Tensor, strength: Tensor, ridge: Tensor) -> tuple[Tensor | None, Tensor]:
+    """Store values under keys; returns (W, X), of which the memory is M = W X; without W it is X.
+
+    Of the two forms of the solution the one with the smaller system is solved: that of r unknowns
+    above, or, of a text with fewer tokens than r, that of T unknowns: W = Kᵀ and X = (G K Kᵀ + λ)⁻¹ G V, the same M.
 
     Args:
         keys: [N, T, r] float32, of unit length.
@@ -25,10 +28,14 @@ def write(keys: Tensor, values: Tensor, strength: Tensor, ridge: Tensor) -> Tens
         ridge: [N] float32, λ > 0.
 
     Returns:
-        M [N, r, V] float32.
+        W [N, r, T] or None, and X [N, T, V] or [N, r, V]; float32.
     """
     weighted = strength.unsqueeze(-1)
+    tokens, rank = keys.shape[1:]
+    eye = torch.eye(min(tokens, rank), device=keys.device, dtype=keys.dtype)
+    if tokens < rank:
+        gram = (weighted * keys) @ keys.mT
+        return keys.mT, torch.linalg.solve(gram + ridge[:, None, None] * eye, weighted * values)
     gram = keys.mT @ (weighted * keys)
-    eye = torch.eye(keys.shape[-1], device=keys.device, dtype=keys.dtype)
-    memory: Tensor = torch.linalg.solve(gram + ridge[:, None, None] * eye, keys.mT @ (weighted * values))
-    return memory
+    solved: Tensor = torch.linalg.solve(gram + ridge[:, None, None] * eye, keys.mT @ (weighted * values))
+    return None, solved
