@@ -24,10 +24,7 @@ import torch
 
 from plume_memory import Engine, ParametricMemory
 
-NAMES = (
-    "Ana", "Bo", "Cy", "Dee", "Eli", "Flo", "Gus", "Hal", "Ivy", "Jo", "Kim", "Lou", "Max",
-    "Ned", "Ola", "Pam", "Quin", "Ray", "Sue", "Ty", "Uma", "Vic", "Wim", "Xia", "Yan", "Zoe",
-)
+NAMES = tuple(first + last for first in "BDGKLMNRST" for last in ("ela", "ita", "osa"))
 TOWNS = ("Bern", "Porto", "Lyon", "Graz", "Turin", "Cork", "Bonn", "Nantes", "Ghent", "Leeds")
 TRADES = ("pilot", "nurse", "cook", "judge", "baker", "tailor", "welder", "clerk")
 
