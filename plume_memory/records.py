@@ -351,8 +351,8 @@ class Answer:
     """`stop`: the model ended it, or a stop text, or it ran on. `length`: the budget did, or it went in a circle."""
     confidence: float
     """How sure the answer is, in [0, 1]; see answering/calibration.py. Calibrated for the network where it brings a
-    calibration: then the share of answers of such confidence that said what the memory was told. Without evidence
-    nothing the memory was told is in the answer and it is low: of "What is the capital of France?" ask `known`."""
+    calibration: then the share of answers of such confidence that said what the memory was told. 0 without
+    evidence: nothing the memory was told is in the answer."""
     trace: tuple[TokenTrace, ...] = field(default=(), repr=False)
     evidence_units: tuple[ScoredUnit, ...] = ()
     """Every unit the answer is from, in temporal order."""

@@ -160,7 +160,7 @@ def finish(
     for one, own in zip(prepared, decoded, strict=True):
         evidence = one.evidence
         signals = _signals(own, evidence, next(judged) if evidence and own.trace else None)
-        sure = confidence(signals, engine.calibration) if signals else 0.0
+        sure = confidence(signals, engine.calibration) if signals and evidence else 0.0
         answers.append(
             Answer(
                 text=own.text,

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from plume_memory.answering.answer import ABSTENTION
 from plume_memory.distill.parameterizer import DistillationParameterizer
 from plume_memory.engine import Engine
 from plume_memory.errors import InvalidInput
@@ -170,3 +171,40 @@ def test_a_list_is_answered_item_by_item(engine: Engine, tmp_path: Path) -> None
     assert {question: answer.text for question, answer in answers.items() if asked[question] not in answer.text} == {}
     dog = answers["What is the name of Bob's dog?"]
     assert [one.unit.text for one in dog.evidence_units] == ["# Contacts\n## Bob\n- Dog: Waldo\n"]
+
+
+TOLD = (
+    "My sister Nadia works as a vet in Turin. Her cat is called Biscuit.",
+    "The hotel in Lisbon is the Casa do Tejo, booked from 4 to 9 May.",
+    "The locker at the pool has the code 7719.",
+    "Our landlord is Mr. Oduya; the rent is 940 euros.",
+)
+ASKED = (
+    ("Where does Nadia work?", "Turin"),
+    ("What is the name of her cat?", "Biscuit"),
+    ("Which hotel is booked in Lisbon?", "Casa do Tejo"),
+    ("What is the code of the locker at the pool?", "7719"),
+    ("Who is our landlord?", "Oduya"),
+    ("How much is the rent?", "940"),
+)
+NEVER_TOLD = (
+    "What is my blood type?",
+    "Which hotel is booked in Porto?",
+    "What is the name of Nadia's husband?",
+    "What is the code of the bike lock?",
+    "When does the train to Ghent leave?",
+    "Who is the mayor of Turin?",
+)
+
+
+@pytest.mark.model
+def test_most_of_what_was_never_told_is_said_to_be_unknown(engine: Engine, tmp_path: Path) -> None:
+    with ParametricMemory.open("me", url=f"sqlite:///{tmp_path / 'log.db'}", engine=engine) as memory:
+        for text in TOLD:
+            memory.update(text)
+        answers = [memory.ask(question) for question, _ in ASKED]
+        unknown = [memory.ask(question) for question in NEVER_TOLD]
+    assert sum(value in answer.text for answer, (_, value) in zip(answers, ASKED, strict=True)) >= 5
+    assert all(answer.signals is not None and answer.signals.support is not None for answer in answers if answer.known)
+    assert sum(answer.text == ABSTENTION for answer in unknown) >= 5
+    assert not any(answer.known for answer in unknown if answer.text == ABSTENTION)
