@@ -5,6 +5,7 @@ together, and what is not derived when the process ends is derived by the next r
 """
 
 import logging
+import threading
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
@@ -62,8 +63,9 @@ class Deriver:
             self._settle()
             known = self._waiting.get(memory.name)
             if known is None:
-                self._waiting[memory.name] = _Waiting(memory, number, number)
-                self._begun.add(self._worker.submit(self._derive, memory.name))
+                with suppress(RuntimeError):  # the interpreter is ending: the next read derives it
+                    self._begun.add(self._worker.submit(self._derive, memory.name))
+                    self._waiting[memory.name] = _Waiting(memory, number, number)
             else:
                 first, last = min(known.first, number), max(known.last, number)
                 self._waiting[memory.name] = _Waiting(memory, first, last)
@@ -91,7 +93,7 @@ class Deriver:
         with self._lock:
             self._is_closed = True
             self._waiting.clear()
-        self._worker.shutdown(cancel_futures=True)
+        self._worker.shutdown()  # what waits finds nothing left to do; cancelled, it would wake no `flush`
         with self._lock:
             self._settle()
 
@@ -102,6 +104,8 @@ class Deriver:
             if job is None:
                 return
             last = min(job.last, job.first + STRIDE - 1)
+        if not threading.main_thread().is_alive():  # the process ends: the next read derives it
+            return
         job.memory.derive_until(last)
         if last < job.last:
             with self._lock, suppress(RuntimeError):  # the interpreter is ending

@@ -76,10 +76,8 @@ class TextEncoder:
         self._parameterizer = parameterizer
         self.recent = LRUCache(RECENT_BYTES, size=self._nbytes)
         """What this process keeps, in bytes."""
-        self._compile: Together[list[int], States] = Together(base.lock, lambda rows: compile_states(base, rows))
-        self._write: Together[str, LoraFactors] = Together(
-            base.lock, lambda texts: self._required().parameterize(texts)
-        )
+        self._compile: Together[list[int], States] = Together(lambda rows: compile_states(base, rows))
+        self._write: Together[str, LoraFactors] = Together(lambda texts: self._required().parameterize(texts))
 
     @property
     def dtype(self) -> torch.dtype:

@@ -60,16 +60,15 @@ class ReentrantLock(Lock):
         return threading.RLock()
 
 
-class ModelLock:
-    """Held for one forward pass at a time, in the process that loaded the model alone. First come, first served.
+class FairLock:
+    """A reentrant lock that is given in the order it was asked for, open in a forked child.
 
-    Reentrant. A plain lock is taken again by who has just let go of it: a decode would keep out everybody who reads.
+    A plain lock is taken again by who has just let go of it: a decode would keep out everybody who reads.
     """
 
     def __init__(self) -> None:
-        self._process = os.getpid()
         self._renew()
-        renew_in_child(self, ModelLock._renew)
+        renew_in_child(self, FairLock._renew)
 
     def _renew(self) -> None:
         self._mutex = threading.Lock()
@@ -77,22 +76,7 @@ class ModelLock:
         self._depth = 0
         self._waiting: deque[tuple[int, threading.Event]] = deque()
 
-    def check(self) -> None:
-        """Raise where the model cannot run.
-
-        Raises:
-            ForkedEngine: this process is a fork of the one that loaded the model.
-        """
-        if os.getpid() != self._process:
-            raise ForkedEngine(
-                f"The model was loaded in process {self._process}, of which process {os.getpid()} is a fork: PyTorch's "
-                f"threads are not in it, it would wait for ever. Load the model after the fork: make the engine, "
-                f"memory or pool in each worker (gunicorn: without --preload, or in post_fork; Celery: in "
-                f"worker_process_init), or start the process by spawn."
-            )
-
     def __enter__(self) -> None:
-        self.check()
         me = threading.get_ident()
         with self._mutex:
             if self._holder in (None, me):
@@ -125,3 +109,29 @@ class ModelLock:
             self._holder, turn = self._waiting.popleft()
             self._depth = 1
             turn.set()
+
+
+class ModelLock(FairLock):
+    """Held for one forward pass at a time, in the process that loaded the model alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._process = os.getpid()
+
+    def check(self) -> None:
+        """Raise where the model cannot run.
+
+        Raises:
+            ForkedEngine: this process is a fork of the one that loaded the model.
+        """
+        if os.getpid() != self._process:
+            raise ForkedEngine(
+                f"The model was loaded in process {self._process}, of which process {os.getpid()} is a fork: PyTorch's "
+                f"threads are not in it, it would wait for ever. Load the model after the fork: make the engine, "
+                f"memory or pool in each worker (gunicorn: without --preload, or in post_fork; Celery: in "
+                f"worker_process_init), or start the process by spawn."
+            )
+
+    def __enter__(self) -> None:
+        self.check()
+        super().__enter__()

@@ -1,7 +1,8 @@
 """One memory at one version: everything that reads.
 
-A snapshot holds its history, routing index and global adapter by value. An update meanwhile makes
-the next version; it neither blocks nor changes an answer that is being decoded.
+A snapshot holds its history and routing index by value; its global adapter the engine keeps, bounded in bytes, and the
+memory must be open. An update meanwhile makes the next version; it neither blocks nor changes an answer that is being
+decoded.
 """
 
 import random

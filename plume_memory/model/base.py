@@ -190,6 +190,8 @@ _SAID = {
     "rms_norm_eps": float,
     "hidden_act": str,
     "rope_parameters": dict,
+    "tie_word_embeddings": bool,
+    "eos_token_id": int,
 }
 """What a config must say itself to be taken as it is."""
 

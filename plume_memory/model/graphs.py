@@ -53,6 +53,13 @@ class GraphedStep:
         assert self._logits is not None
         return self._logits[:count].clone()
 
+    def release(self) -> None:
+        """Hold nothing of the adapters that were loaded last."""
+        self._held = None
+        for pair in self._adapters.modules.values() if self._adapters is not None else ():
+            for factors in pair:
+                factors.zero_()
+
     def _step(self) -> Tensor:
         hidden = self._base.passes.run(self._ids, self._positions, self._cache, adapters=self._adapters)
         return self._base.passes.logits(hidden[:, -1])

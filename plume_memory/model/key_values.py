@@ -51,6 +51,11 @@ class KeyValues:
             layer[row, 0, :, : keys.shape[2]] = keys[at]
             layer[row, 1, :, : keys.shape[2]] = values[at]
 
+    def clear(self, rows: slice) -> None:
+        """Forget what rows hold."""
+        for layer in self.layers:
+            layer[rows].zero_()
+
     def move(self, source: int, target: int) -> None:
         """Copy a row over another."""
         for layer in self.layers:
@@ -120,6 +125,6 @@ def visible(positions: Tensor, columns: int | None, window: int | None, mask: Te
         mask: bool [R or 1, 1, T, W] instead of "all that is not behind".
     """
     places = positions if columns is None else torch.arange(columns, device=positions.device)[None]
-    back = (positions[:, :, None] - places[:, None, :])[:, None]
-    seen = back >= 0 if mask is None else mask
-    return seen if window is None else seen & (back < window)
+    here, there = positions[:, None, :, None], places[:, None, None, :]
+    seen = here >= there if mask is None else mask
+    return seen if window is None else seen & (here - there < window)

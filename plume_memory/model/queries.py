@@ -78,8 +78,8 @@ class DecodeSettings:
             raise InvalidInput(f"top_candidates must be at least 0, got {self.top_candidates}.")
         if self.timeout is not None and not self.timeout > 0:
             raise InvalidInput(f"timeout must be more than 0 seconds, got {self.timeout!r}.")
-        if any(not text for text in self.stop):
-            raise InvalidInput("A stop string must not be empty.")
+        if any(not isinstance(text, str) or not text for text in self.stop):
+            raise InvalidInput(f"A stop string is a text of at least one character; got {list(self.stop)!r}.")
 
 
 @dataclass(frozen=True, slots=True)

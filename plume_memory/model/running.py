@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from plume_memory.errors import InvalidInput, PromptTooLong
+from plume_memory.errors import InvalidInput, PlumeError, PromptTooLong
 from plume_memory.model.base import BaseModel
 from plume_memory.model.fusion import Fused, fuse, pooled_log_probs
 from plume_memory.model.masks import TokenMask, Vocabulary
@@ -65,6 +65,8 @@ class RunningQueries:
         self._vocabulary = vocabulary
         self._rows = RunningRows(base, fixed=fixed)
         self._running: dict[int, _Running] = {}
+        self.failed: dict[int, PlumeError] = {}
+        """Queries that ended with an error of their own, until somebody takes it."""
 
     def __len__(self) -> int:
         return len(self._running)
@@ -142,7 +144,11 @@ class RunningQueries:
         fused = self._fused(running, logits, places)
         masked = fused.scores
         for at, one in enumerate(running):
-            allowed = one.mask.allowed(masked.shape[-1])
+            try:
+                allowed = one.mask.allowed(masked.shape[-1])
+            except PlumeError as err:  # a grammar that can be followed no further is its own query's affair
+                self.failed[one.number] = err
+                continue
             if allowed is not None:
                 masked = masked.clone() if masked is fused.scores else masked
                 masked[at].masked_fill_(~allowed.to(masked.device), float("-inf"))
@@ -150,15 +156,16 @@ class RunningQueries:
         traces = _traces(fused, tokens, [one.settings.top_candidates for one in running], self._base.tokenizer)
         steps = []
         for one, trace in zip(running, traces, strict=True):
+            if one.number in self.failed:
+                continue
             complete = one.mask.take(trace.token_id)
             one.said.append(trace.token_id)
             ends = trace.token_id in self._base.stop_ids or trace.token_id in one.settings.stop_ids
             last = one.is_last()
             piece, reason = one.saying.end() if ends else one.saying.add(trace.token_id, complete=complete, last=last)
             steps.append(Step(one.number, piece, trace, reason))
-        for step in steps:
-            if step.finish_reason:
-                self.leave(step.query)
+        for number in [*(step.query for step in steps if step.finish_reason), *self.failed]:
+            self.leave(number)
         return steps
 
     def _fused(self, running: list[_Running], logits: Tensor, places: Mapping[int, int]) -> Fused:

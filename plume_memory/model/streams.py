@@ -152,9 +152,29 @@ class RunningRows:
         if self._adapters is not None:
             index = torch.tensor(order, dtype=torch.long, device=self._base.device)
             self._adapters = self._adapters.select(index) if order else None
-        if not self.present and self._cache is not None and self._cache.nbytes > IDLE_BYTES:
-            self._cache = None
-            self._graphs.clear()
+        if self._cache is not None:
+            # Nothing of a text stays behind, and no NaN: a masked column still counts as 0 · what it holds.
+            self._cache.clear(slice(len(order), len(order) + len(numbers)))
+            self._let_go_of_room()
+
+    def _let_go_of_room(self) -> None:
+        """Give memory back where a long row, or many, has left."""
+        assert self._cache is not None
+        for step in self._graphs.values() if not self.present else ():
+            step.release()
+        if self._cache.nbytes <= IDLE_BYTES:
+            return
+        kept, self._cache = self._cache, None
+        self._graphs.clear()
+        if not self.present:
+            return
+        made = self._room(len(self.present), max(self._lengths) + 1)
+        if made.nbytes > kept.nbytes // 2:
+            self._cache = kept
+            return
+        for old, new in zip(kept.layers, made.layers, strict=True):
+            width = min(kept.width, made.width)
+            new[: len(self.present), :, :, :width] = old[: len(self.present), :, :, :width]
 
     def _stacked(self, rows: Sequence[Row]) -> AdapterRows | None:
         rank = None

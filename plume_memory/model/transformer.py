@@ -87,12 +87,12 @@ class Transformer:
         E, D = config.hidden_size, head_width(config)
         frequencies, rotary_scale = turns(config, device)
         embedding = taken("model.embed_tokens.weight", (config.vocab_size, E))
-        own_head = "lm_head.weight" in weights
+        is_tied = bool(config.tie_word_embeddings)
         made = cls(
             embedding=embedding,
             layers=tuple(_layer(taken, config, at) for at in range(config.num_hidden_layers)),
             norm=_norm(taken, "model.norm", E, is_gemma),
-            head=taken.linear(["lm_head"], [config.vocab_size], E) if own_head else Linear.of(embedding, None),
+            head=Linear.of(embedding, None) if is_tied else taken.linear(["lm_head"], [config.vocab_size], E),
             frequencies=frequencies,
             rotary_scale=rotary_scale,
             heads=config.num_attention_heads,
@@ -202,7 +202,7 @@ class Transformer:
         h: Tensor,
         turn: tuple[Tensor, Tensor],
         held: tuple[Tensor, tuple[Tensor, Tensor]] | None,
-        mask: Tensor,
+        mask: Tensor | None,
         adapted: "_Adapted",
     ) -> Tensor:
         R, T, _ = h.shape
@@ -226,17 +226,35 @@ class Transformer:
         else:
             kept, (rows, columns) = held
             kept[rows, :, :, columns] = keys_values
-        # The G queries of a key head are G · T queries to it: no key is copied.
-        queries = turned[:, :, :H].view(R, T, K, H // K, D).permute(0, 2, 3, 1, 4).reshape(R, K, -1, D)
-        seen = self._weighed(queries, kept[:, 0], kept[:, 1], mask)
-        seen = seen.view(R, K, H // K, T, D).permute(0, 3, 1, 2, 4).reshape(R, T, H * D)
+        seen = self._weighed(turned[:, :, :H], kept[:, 0], kept[:, 1], mask).reshape(R, T, H * D)
         out = layer.out(seen)
         adapted.add("self_attn.o_proj", seen, out)
         return out
 
-    def _weighed(self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
+    def _weighed(self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
+        """Values [R, T, H, D] that queries [R, T, H, D] find under keys; the mask [R, 1, T, W], or none: causal."""
+        R, T, H, D = queries.shape
+        if self.score_cap is None and T > 1:
+            seen = F.scaled_dot_product_attention(
+                queries.transpose(1, 2),
+                keys,
+                values,
+                attn_mask=mask,
+                is_causal=mask is None,
+                scale=self.scale,
+                enable_gqa=self.key_heads < H,
+            )
+            return seen.transpose(1, 2)
+        # The G queries of a key head are G · T queries to it: no key is copied.
+        G = H // self.key_heads
+        queries = queries.view(R, T, self.key_heads, G, D).permute(0, 2, 3, 1, 4).reshape(R, self.key_heads, -1, D)
+        seen = self._found(queries, keys, values, mask if mask is None or T == 1 else mask.repeat(1, 1, G, 1))
+        return seen.view(R, self.key_heads, G, T, D).permute(0, 3, 1, 2, 4).reshape(R, T, H, D)
+
+    def _found(self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
         if self.score_cap is None:
             return F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, scale=self.scale)
+        assert mask is not None, "only layers without a cap do without"
         # PyTorch's fused attention cannot cap scores.
         scores = self.score_cap * torch.tanh(queries @ keys.transpose(2, 3) * self.scale / self.score_cap)
         weights = (scores + mask).softmax(-1, dtype=torch.float32)
@@ -256,18 +274,22 @@ class Transformer:
             torch.cat([-sin, sin], dim=-1)[:, :, None].to(dtype),
         )
 
-    def _masks(self, positions: Tensor, cache: KeyValues | None, mask: Tensor | None) -> dict[int | None, Tensor]:
-        """By window, what is added to scores: 0 where a token sees a column, else the dtype's least; [R, 1, G · T, W].
+    def _masks(
+        self, positions: Tensor, cache: KeyValues | None, mask: Tensor | None
+    ) -> dict[int | None, Tensor | None]:
+        """By window, what is added to scores: 0 where a token sees a column, else the dtype's least; [R, 1, T, W].
 
-        Not −∞: padding that sees nothing would become NaN.
+        Not −∞: padding that sees nothing would become NaN. None where each token sees all that is not behind it.
         """
-        found = {}
+        found: dict[int | None, Tensor | None] = {}
+        is_causal = cache is None and mask is None and self.score_cap is None and positions.shape[1] > 1
         for window in set(self.windows):
+            if is_causal and (window is None or positions.shape[1] <= window):
+                found[window] = None
+                continue
             seen = visible(positions, None if cache is None else cache.width, window, mask)
             added = torch.zeros(seen.shape, dtype=self.embedding.dtype, device=seen.device)
-            found[window] = added.masked_fill_(~seen, torch.finfo(added.dtype).min).repeat(
-                1, 1, self.heads // self.key_heads, 1
-            )
+            found[window] = added.masked_fill_(~seen, torch.finfo(added.dtype).min)
         return found
 
 

@@ -72,12 +72,8 @@ class Reader:
         self._adapter = None if reranker is None else shared_rows(reranker, device=base.device, dtype=base.dtype)
         if self._adapter is not None:
             require_fit(self._adapter, base.passes.widths)
-        self._read: Together[Sequence[int], ReadIds] = Together(
-            base.lock, lambda rows: read_ids(base, rows, self._adapter)
-        )
-        self._score: Together[Asked, list[float]] = Together(
-            base.lock, lambda asked: _score(base, asked, self._adapter)
-        )
+        self._read: Together[Sequence[int], ReadIds] = Together(lambda rows: read_ids(base, rows, self._adapter))
+        self._score: Together[Asked, list[float]] = Together(lambda asked: _score(base, asked, self._adapter))
         self._kept: LRUCache = LRUCache(room, size=attrgetter("nbytes"))
 
     def of(self, owner: Owned) -> "OwnedReader":

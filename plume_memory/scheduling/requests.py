@@ -4,7 +4,7 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from plume_memory.errors import DeadlineExceeded
 from plume_memory.model.queries import DecodeSettings, Query, Step
@@ -49,7 +49,7 @@ class Request:
     def seconds_left(self) -> float | None:
         """Until its deadline; None without one."""
         timeout = self.settings.timeout
-        return None if timeout is None else self.begun + timeout - time.monotonic()
+        return None if timeout is None else min(self.begun + timeout - time.monotonic(), threading.TIMEOUT_MAX)
 
     def take(self, number: int, step: Step) -> None:
         """Keep a step of one of its queries."""
@@ -58,15 +58,23 @@ class Request:
             del self.running[number]
         if self.skipped.get(query, 0):
             self.skipped[query] -= 1
-            return
+            if step.finish_reason is None:
+                return
+            step = replace(step, text="")  # anew it ends sooner than before: what was given stays given
         self.given[query] = self.given.get(query, 0) + 1
         self.steps.append(Step(query, step.text, step.trace, step.finish_reason))
 
     def begin_again(self) -> None:
-        """Its running queries are decoded anew."""
-        for query in reversed(list(self.running.values())):
+        """Its running queries are decoded anew; of a stream what was given is not given again."""
+        again = set(self.running.values())
+        for query in sorted(again, reverse=True):
             self.waiting.appendleft(query)
-            self.skipped[query] = self.given.get(query, 0)
+            if self.is_streamed:
+                self.skipped[query] = self.given.get(query, 0)
+            else:
+                self.given[query] = 0
+        if not self.is_streamed:
+            self.steps = deque(step for step in self.steps if step.query not in again)
         self.running.clear()
 
     def fail(self, error: BaseException) -> list[int]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from plume_memory.errors import Busy, PlumeError
+from plume_memory.errors import Busy, InvalidInput
 from plume_memory.forks import ReentrantLock
 from plume_memory.model.base import BaseModel
 from plume_memory.model.masks import Vocabulary
@@ -26,6 +26,9 @@ BATCH = 16
 
 ROWS = 32
 """Rows of a step: each holds an adapter of its own."""
+
+PROMPT_TOKENS = 4096
+"""Tokens, states included, from which on no further query joins in the same step: it keeps everybody waiting."""
 
 QUEUE = 4096
 """Queries that may wait."""
@@ -76,6 +79,8 @@ class Scheduler:
         self._open: list[Request] = []
         self._next = 0
         self._leader: Request | None = None
+        self._alone = 0
+        """So many queries are decoded one by one, to find whose an error is; one more than are still to begin."""
         self._counters = Counters()
 
     def decode(
@@ -89,6 +94,8 @@ class Scheduler:
             batch: most of them decoded at once.
             owner: whose they are: owners take turns.
         """
+        if batch < 1:
+            raise InvalidInput(f"At least one query is decoded at once; got batch={batch}.")
         steps: list[list[Step]] = [[] for _ in queries]
         for step in self._run(self._request(queries, settings, owner, batch, is_streamed=False)):
             steps[step.query].append(step)
@@ -130,18 +137,8 @@ class Scheduler:
         return request
 
     def _run(self, request: Request) -> Generator[Step, None, None]:
-        with self._lock:
-            waiting = len(self._waiting)
-            if waiting and waiting + len(request.queries) > self._queue:
-                self._count(refused=len(request.queries))
-                raise Busy(
-                    f"{waiting} questions wait for {self._base.name!r}, which holds {self._queue}; "
-                    f"{len(request.queries)} more were asked. Ask again later."
-                )
-            self._waiting.add(request)
-            self._open.append(request)
-            self._count(asked=len(request.queries))
         try:
+            self._enter(request)
             while True:
                 steps, is_done = self._news(request)
                 yield from steps
@@ -150,9 +147,23 @@ class Scheduler:
         finally:
             self._close(request)
 
+    def _enter(self, request: Request) -> None:
+        with self._lock:
+            waiting = len(self._waiting)
+            if waiting and waiting + len(request.queries) > self._queue:
+                self._count(refused=len(request.queries))
+                raise Busy(
+                    f"{waiting} questions wait for {self._base.name!r}, which holds {self._queue}; "
+                    f"{len(request.queries)} more were asked. Ask again later."
+                )
+            self._open.append(request)
+            self._waiting.add(request)
+            self._count(asked=len(request.queries))
+
     def _news(self, request: Request) -> tuple[list[Step], bool]:
         """Wait for what a request may take next, or take the steps that bring it."""
         while True:
+            self._base.lock.check()  # of a stream that a fork has inherited nobody takes the next step
             with self._lock:
                 if request.has_news:
                     if request.error is not None:
@@ -182,11 +193,14 @@ class Scheduler:
     def _close(self, request: Request) -> None:
         """A caller who has all, or wants no more; another one leads."""
         with self._lock:
-            left = len(request.waiting) + len(request.running)
-            gone = request.fail(GeneratorExit()) if left else []
-            self._count(cancelled=left)
-            self._open.remove(request)
-            self._forget(gone)
+            if self._leader is request:  # interrupted before it began to lead
+                self._leader = None
+            if request in self._open:
+                self._open.remove(request)
+                left = len(request.waiting) + len(request.running)
+                self._count(cancelled=left)
+                self._forget(request.fail(GeneratorExit()) if left else [])
+            request.waiting.clear()
             self._wake_a_leader()
 
     # --- the leader's side ----------------------------------------------------------------------
@@ -194,12 +208,13 @@ class Scheduler:
     def _lead(self, request: Request) -> None:
         """Take steps for all until there is news for the leader."""
         while not request.has_news:
-            with self._lock:
-                self._free()
-                new = self._admitted()
+            new: dict[int, tuple[Query, DecodeSettings]] = {}
             try:
+                with self._lock:
+                    self._free()
+                    new = self._admitted()
                 self._turn(new)
-            except (PlumeError, RuntimeError, MemoryError) as err:  # no room, or an adapter that does not fit
+            except Exception as err:  # noqa: BLE001 — whatever it is, it is of who is in the batch, not of who leads
                 self._fail(new, err)
             except BaseException:  # the leader alone is interrupted
                 with self._lock:
@@ -213,13 +228,21 @@ class Scheduler:
             steps += self._batch.advance() if rows else []
         with self._lock:
             self._give(steps)
+            for number, error in self._batch.failed.items():
+                if (request := self._by_number.get(number)) is not None:
+                    self._end(request, error)
+            self._batch.failed.clear()
             self._count(steps=1, rows=rows)
             self._expire()
 
     def _admitted(self) -> dict[int, tuple[Query, DecodeSettings]]:
         """Queries that join now, in turns by owner, as many as there are rows for."""
         found: dict[int, tuple[Query, DecodeSettings]] = {}
-        rows = self._most_rows - self._batch.rows
+        if self._alone:
+            if self._by_number:
+                return found
+            self._alone -= 1
+        rows, tokens = self._most_rows - self._batch.rows, 0
         if not self._by_number:
             rows = max(rows, 2)  # no query is too large for an empty batch
         while (one := self._waiting.next(rows)) is not None:
@@ -228,7 +251,10 @@ class Scheduler:
             request.running[self._next] = query
             found[self._next] = request.queries[query], request.settings
             rows -= len(request.queries[query].rows)
+            tokens += sum(row.tokens for row in request.queries[query].rows)
             self._next += 1
+            if self._alone or tokens >= PROMPT_TOKENS:
+                break
         return found
 
     def _give(self, steps: Sequence[Step]) -> None:
@@ -247,11 +273,13 @@ class Scheduler:
                 request.wake.set()
 
     def _fail(self, new: dict[int, tuple[Query, DecodeSettings]], error: Exception) -> None:
-        """A turn that raised: who joined in it fails, where anybody did, and the others go on; else all fail."""
+        """A turn that raised. Of several in it each is decoded alone, so that the error comes to whose it is."""
         with self._lock:
-            for number in list(new or self._by_number):
-                if (request := self._by_number.get(number)) is not None:
-                    self._end(request, error)
+            numbers = list(new) if len(new) == 1 else list(self._by_number)
+            if len(numbers) == 1 and (request := self._by_number.get(numbers[0])) is not None:
+                self._end(request, error)
+            elif len(numbers) > 1:
+                self._alone = len(numbers) + 1
             self._rebuild()
 
     def _end(self, request: Request, error: BaseException) -> None:

@@ -4,8 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from plume_memory.errors import PlumeError
-from plume_memory.forks import Lock, ModelLock
+from plume_memory.forks import FairLock, Lock
+
+MOST = 64
+"""Calls that one does for others: the first of them waits for all."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -20,16 +22,16 @@ class _Job(Generic[Item, Result]):
 class Together(Generic[Item, Result]):
     """Calls that wait for the model while another pass runs are made as one call.
 
-    Who gets the model first does what all of them asked for; the others find it done.
+    One call runs at a time; who comes next does what all have asked for meanwhile, and the others find it done.
 
     Args:
-        lock: of the model; held while `run` runs.
-        run: items → a result of each, in their order; what it gives an item does not depend on the others.
+        run: items → a result of each, in their order; what it gives an item does not depend on the others. It takes the
+            model's lock itself, for a batch at a time.
     """
 
-    def __init__(self, lock: ModelLock, run: Callable[[Sequence[Item]], Sequence[Result]]) -> None:
-        self._model = lock
+    def __init__(self, run: Callable[[Sequence[Item]], Sequence[Result]]) -> None:
         self._run = run
+        self._turn = FairLock()
         self._queue: list[_Job[Item, Result]] = []
         self._lock = Lock()
 
@@ -41,7 +43,7 @@ class Together(Generic[Item, Result]):
         with self._lock:
             self._queue.append(job)
         try:
-            with self._model:
+            with self._turn:
                 if job.results is None:
                     self._run_all(job)
         finally:
@@ -53,13 +55,13 @@ class Together(Generic[Item, Result]):
 
     def _run_all(self, own: _Job[Item, Result]) -> None:
         with self._lock:
-            jobs, self._queue = self._queue, []
-        others = [job for job in jobs if job is not own]
+            others = [job for job in self._queue if job is not own][:MOST]
+            self._queue = [job for job in self._queue if job is not own and job not in others]
         if others:
             try:
                 results = iter(self._run([item for job in [own, *others] for item in job.items]))
-            except (PlumeError, RuntimeError, MemoryError):
-                pass  # whose it is shows when each does its own
+            except Exception:  # noqa: BLE001, S110 — whose it is shows when each does its own
+                pass
             else:
                 for job in [own, *others]:
                     job.results = [next(results) for _ in job.items]

@@ -1,10 +1,13 @@
 """Many callers, one batch. Float32: what a caller gets is what it gets alone."""
 
+import linecache
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from types import FrameType
 
 import pytest
 import torch
@@ -13,10 +16,14 @@ from plume_memory.errors import Busy, DeadlineExceeded, FactorsError, InvalidInp
 from plume_memory.lora.factors import LoraFactors, Pair
 from plume_memory.model.base import BaseModel
 from plume_memory.model.grammar import Grammar
-from plume_memory.model.queries import DecodeSettings, Query
+from plume_memory.model.masks import TokenMask
+from plume_memory.model.queries import DecodeSettings, Query, Step
 from plume_memory.model.running import RunningQueries
-from plume_memory.model.streams import Row
+from plume_memory.model.streams import Row, RunningRows
+from plume_memory.records import TokenTrace
 from plume_memory.scheduling import Scheduler
+from plume_memory.scheduling import scheduler as scheduler_module
+from plume_memory.scheduling.requests import Request
 from plume_memory.testing import random_factors, tiny_base
 
 SETTINGS = DecodeSettings(max_new_tokens=24, stop_loops=False)
@@ -251,3 +258,121 @@ def test_an_adapter_of_some_layers_leaves_nothing_in_the_next_batch(base: BaseMo
     for factors in (whole, first, whole):
         asked = Query(Row((5, 6), factors), Row((5, 6), factors))
         assert ids(scheduler, asked) == ids(Scheduler(base), asked)
+
+
+def test_an_error_of_any_kind_comes_to_whose_it_is(base: BaseModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three are answered together; of one every step fails, in the pass itself."""
+    asked = [query(base, seed) for seed in range(3)]
+    alone = [ids(Scheduler(base), one) for one in asked]
+    scheduler = Scheduler(base)
+    advance = RunningQueries.advance
+    culprit = tuple(asked[1].global_row.prompt_ids)
+
+    def broken(self: RunningQueries) -> list:
+        if any(row.prompt_ids == culprit for row in self._rows._rows):
+            raise IndexError("a bug of one")
+        return advance(self)
+
+    monkeypatch.setattr(RunningQueries, "advance", broken)
+    with ThreadPoolExecutor(3) as threads:
+        answers = [threads.submit(ids, scheduler, one) for one in asked]
+        assert [answers[at].result(timeout=120) for at in (0, 2)] == [alone[0], alone[2]]
+        with pytest.raises(IndexError):
+            answers[1].result(timeout=120)
+    assert scheduler.counters().failed == 1
+
+
+def test_a_grammar_that_can_be_followed_no_further_ends_its_own_query(
+    base: BaseModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scheduler = Scheduler(base)
+    allowed = TokenMask.allowed
+
+    def lost(self: TokenMask, width: int) -> torch.Tensor | None:
+        if self._matcher is not None and self._made == 3:
+            raise InvalidInput("can be followed no further")
+        return allowed(self, width)
+
+    monkeypatch.setattr(TokenMask, "allowed", lost)
+    formed = DecodeSettings(max_new_tokens=20, grammar=Grammar.lark("start: /[a-z]{12}/"))
+    with closing(scheduler.stream([query(base, 1)], SETTINGS)) as stream:
+        told = [next(stream).trace.token_id]
+        with pytest.raises(InvalidInput, match="no further"):
+            scheduler.decode([query(base, 2)], formed)
+        told += [step.trace.token_id for step in stream]
+    assert told == ids(Scheduler(base), query(base, 1))
+
+
+def test_an_interrupt_at_any_line_of_a_caller_stops_nobody_else(base: BaseModel) -> None:
+    """Raised once at each line of the scheduler that a caller runs through; then another one asks.
+
+    Not at the end of a `with`: an interrupt between a block and its `__exit__` is lost in any Python program.
+    """
+    expected = ids(Scheduler(base), query(base, 2))
+    interrupted = 0
+    for at in range(400):
+        scheduler, lines = Scheduler(base), iter(range(100_000))
+
+        def trace(frame: FrameType, event: str, _: object, lines: Iterator[int] = lines, at: int = at) -> object:
+            if frame.f_code.co_filename != scheduler_module.__file__ or frame.f_code.co_name in PROTECTED:
+                return None
+            text = linecache.getline(scheduler_module.__file__, frame.f_lineno)
+            if event == "line" and not text.strip().startswith("with ") and next(lines) == at:
+                raise KeyboardInterrupt
+            return trace
+
+        sys.settrace(trace)
+        try:
+            scheduler.decode([query(base, 1)], DecodeSettings(max_new_tokens=2))
+        except KeyboardInterrupt:
+            interrupted += 1
+        else:
+            break
+        finally:
+            sys.settrace(None)
+        with ThreadPoolExecutor(1) as other:
+            assert other.submit(ids, scheduler, query(base, 2)).result(timeout=60) == expected, at
+    assert interrupted > 30
+
+
+PROTECTED = ("_close", "_forget", "_free", "_wake_a_leader", "_count")
+"""What runs while an exception is on its way: Python offers no shelter there."""
+
+
+def test_nothing_of_a_row_stays_behind_and_no_nan(base: BaseModel) -> None:
+    rows = RunningRows(base, fixed=False)
+    whole = random_factors(base, rank=2, seed=1)
+    poisoned = LoraFactors({n: Pair(p.A, p.B * float("nan")) for n, p in whole.modules.items()}, whole.layers)
+    with torch.inference_mode():
+        stays, _ = rows.admit([Row(tuple(range(3, 40)))])
+        gone, _ = rows.admit([Row(tuple(range(3, 20)), poisoned)])
+        rows.leave(gone)
+        new, _ = rows.admit([Row((5, 6, 7))])
+        logits = rows.step({stays[0]: 8, new[0]: 8})
+        assert torch.isfinite(logits).all()
+        rows.leave([*stays, *new])
+    assert rows._cache is not None
+    assert not any(layer.any() for layer in rows._cache.layers)
+
+
+def test_what_is_decoded_anew_and_ends_sooner_still_ends() -> None:
+    trace = TokenTrace(token_id=1, text="a", js=0.0, weight=0.0, log_prob=0.0, global_top=(), evidence_top=())
+    for is_streamed in (True, False):
+        request = Request([], SETTINGS, "", 1, is_streamed)
+        request.running = {7: 0}
+        for _ in range(3):
+            request.take(7, Step(7, "a", trace))
+        request.begin_again()
+        request.running = {8: request.waiting.popleft()}
+        request.take(8, Step(8, "a", trace, "stop"))
+        assert [step.finish_reason for step in request.steps] == ([None] * 3 if is_streamed else []) + ["stop"]
+        assert request.is_done
+
+
+def test_values_that_wait_or_turn_for_ever_are_refused(base: BaseModel) -> None:
+    with pytest.raises(InvalidInput, match="batch=0"):
+        Scheduler(base).decode([query(base, 1)], SETTINGS, batch=0)
+    with pytest.raises(InvalidInput, match="stop string"):
+        DecodeSettings(stop=(1,))  # type: ignore[arg-type]
+    endless = DecodeSettings(max_new_tokens=4, timeout=1e12)
+    assert len(ids(Scheduler(base), query(base, 1), endless)) <= 4

@@ -6,23 +6,23 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from plume_memory.errors import InvalidInput
-from plume_memory.forks import ModelLock
+from plume_memory.forks import FairLock
 from plume_memory.scheduling.together import Together
 
 
-def waiting(lock: ModelLock) -> int:
+def waiting(lock: FairLock) -> int:
     return len(lock._waiting)
 
 
 def test_what_waits_for_the_model_is_done_in_one_call() -> None:
-    lock, calls = ModelLock(), []
+    calls: list[list[int]] = []
 
     def squares(items: Sequence[int]) -> list[int]:
         calls.append(list(items))
         return [one * one for one in items]
 
-    together = Together(lock, squares)
+    together = Together(squares)
+    lock = together._turn
     assert together([3]) == [9]
     assert together([]) == []
     with ThreadPoolExecutor(5) as threads:
@@ -37,27 +37,27 @@ def test_what_waits_for_the_model_is_done_in_one_call() -> None:
 
 
 def test_an_error_is_raised_where_it_belongs() -> None:
-    lock = ModelLock()
 
     def positive(items: Sequence[int]) -> list[int]:
         if min(items) < 0:
-            raise InvalidInput("negative")
+            raise TypeError("negative")
         return list(items)
 
-    together = Together(lock, positive)
+    together = Together(positive)
+    lock = together._turn
     with ThreadPoolExecutor(4) as threads:
         with lock:
             asked = [threads.submit(together, [n]) for n in (1, -2, 3, 4)]
             while waiting(lock) < 4:
                 threading.Event().wait(0.001)
         assert [asked[at].result() for at in (0, 2, 3)] == [[1], [3], [4]]
-        with pytest.raises(InvalidInput):
+        with pytest.raises(TypeError):
             asked[1].result()
 
 
 def test_the_model_is_given_in_the_order_it_was_asked_for() -> None:
     """A plain lock goes to whoever is quickest: to who has just let go of it."""
-    lock, order = ModelLock(), []
+    lock, order = FairLock(), []
 
     def take(n: int) -> None:
         with lock, lock:

@@ -1,12 +1,15 @@
 """Answers in batches are the answers one by one, in the order asked."""
 
+from collections.abc import Mapping
+
 import pytest
 
 from eval.methods.decoding import Answerer, replies, reply
 from eval.methods.protocol import Reply
 from plume_memory.errors import InvalidInput
 from plume_memory.model.base import BaseModel
-from plume_memory.model.queries import Decoded, DecodeSettings, Query
+from plume_memory.model.queries import Decoded, DecodeSettings, Query, Step
+from plume_memory.model.running import RunningQueries
 from plume_memory.model.streams import Row
 from plume_memory.records import Usage
 from plume_memory.scheduling import Scheduler
@@ -38,15 +41,18 @@ def test_batches_answer_as_one_by_one_and_in_order(tiny: BaseModel, batch: int) 
     assert len({d.text for d in found}) > 4  # else the order would not show
 
 
-def test_batches_are_filled_with_queries_of_similar_length(tiny_llama: BaseModel) -> None:
+def test_batches_are_filled_with_queries_of_similar_length(
+    tiny_llama: BaseModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen: list[list[int]] = []
+    admit = RunningQueries.admit
 
-    class Watched(Scheduler):
-        def stream(self, queries, settings):  # type: ignore[no-untyped-def]
-            seen.append([query.global_row.tokens for query in queries])
-            return super().stream(queries, settings)
+    def watched(self: RunningQueries, asked: Mapping[int, tuple[Query, DecodeSettings]]) -> list[Step]:
+        seen.append([query.global_row.tokens for query, _ in asked.values()])
+        return admit(self, asked)
 
-    Answerer(Watched(tiny_llama), DecodeSettings(max_new_tokens=1), 4).answer(queries(tiny_llama))
+    monkeypatch.setattr(RunningQueries, "admit", watched)
+    Answerer(Scheduler(tiny_llama), DecodeSettings(max_new_tokens=1), 4).answer(queries(tiny_llama))
 
     assert [len(batch) for batch in seen] == [4, 4, 1]
     lengths = [tokens for batch in seen for tokens in batch]
