@@ -16,6 +16,7 @@ from plume_memory.model.adapters import require_fit, shared_rows
 from plume_memory.model.base import BaseModel
 from plume_memory.model.packing import packed_rows
 from plume_memory.records import Verdict
+from plume_memory.scheduling.together import Together
 
 BATCH_TOKENS = 4096
 """Most tokens of one forward pass, padding included; a single case may have more."""
@@ -40,6 +41,7 @@ class Judge:
         self.sha256 = weights.sha256
         self._rows = shared_rows(weights.adapter, device=base.device, dtype=base.dtype)
         require_fit(self._rows, base.passes.widths)
+        self._read: Together[tuple[list[int], list[int]], Tensor] = Together(self._scored)
         self._weight = weights.weight.to(base.device, torch.float32)
         self._bias = weights.bias.to(base.device, torch.float32)
 
@@ -57,7 +59,10 @@ class Judge:
         return own
 
     def _scores(self, cases: Sequence[tuple[list[int], list[int]]]) -> Tensor:
-        """[cases, OUTPUTS] float32, on the CPU, of what is read as (head, tail)."""
+        """[cases, OUTPUTS] float32, on the CPU, of what is read as (head, tail); of several threads in one pass."""
+        return torch.stack(self._read(cases)) if cases else torch.zeros(0, len(self._bias))
+
+    def _scored(self, cases: Sequence[tuple[list[int], list[int]]]) -> list[Tensor]:
         base = self._base
         found = torch.zeros(len(cases), len(self._bias))
         for batch in _batches(cases):
@@ -77,7 +82,7 @@ class Judge:
                 hidden = base.passes.run(laid.ids, laid.positions, mask=laid.mask == 0, adapters=self._rows)
                 own = hidden[rows, columns].float()  # [cases of the batch, D]
                 found[[i for row in batch for i in row]] = (own @ self._weight.T + self._bias).cpu()
-        return found
+        return list(found)
 
 
 def later_ids(base: BaseModel, later: str) -> list[int]:
