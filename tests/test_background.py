@@ -207,3 +207,31 @@ def exit_code(work: Callable[[], None]) -> int | None:
     if child.is_alive():
         child.kill()
     return child.exitcode
+
+
+def test_closing_wakes_who_waits_for_everything() -> None:
+    """Jobs that a closed thread never begins must not be waited for."""
+    reached, gate = threading.Event(), threading.Event()
+
+    class Memory:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def derive_until(self, number: int) -> None:
+            reached.set()
+            assert gate.wait(30)
+
+    deriver = Deriver()
+    for name in ("a", "b", "c"):
+        deriver.begin(Memory(name), 1)
+    assert reached.wait(30)
+    waits = threading.Thread(target=deriver.flush, daemon=True)
+    waits.start()
+    closes = threading.Thread(target=deriver.close, daemon=True)
+    closes.start()
+    time.sleep(0.05)
+    gate.set()
+    closes.join(30)
+    waits.join(30)
+    assert not waits.is_alive()
+    assert not closes.is_alive()
