@@ -79,7 +79,7 @@ class DecodeSettings:
         if self.timeout is not None and not self.timeout > 0:
             raise InvalidInput(f"timeout must be more than 0 seconds, got {self.timeout!r}.")
         if any(not isinstance(text, str) or not text for text in self.stop):
-            raise InvalidInput(f"A stop string is a text of at least one character; got {list(self.stop)!r}.")
+            raise InvalidInput(f"A stop string is a text and must not be empty; got {list(self.stop)!r}.")
 
 
 @dataclass(frozen=True, slots=True)
