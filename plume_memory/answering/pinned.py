@@ -115,7 +115,7 @@ class Snapshot:
     def replacements(self) -> tuple[Replacement, ...]:
         """Every unit that no longer holds at this version, and what took its place; in the order of that.
 
-        Judged and kept the first time it is needed (retrieval/judge.py): docs/judgements.md says how often it errs.
+        Judged and kept the first time it is needed (retrieval/judge.py): docs/decisions/0023 says how often it errs.
         """
         return self._replaced.found
 
