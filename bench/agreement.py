@@ -33,7 +33,7 @@ def main() -> None:
     text = " ".join(text for chain in load("muse-chains", steps=(20,)) for text in chain.texts)
     ids = torch.tensor(narrow.chat.encode(text)[: asked.tokens]).view(-1, WIDTH)
     expected = log_probs(Modules(wide.model), ids)
-    found = {"tokens": ids.numel()}
+    found: dict[str, float] = {"tokens": ids.numel()}
     for name, passes in (
         ("own_float32", wide.passes),
         ("own", narrow.passes),
