@@ -1,6 +1,7 @@
 """Work that several threads ask of the model at once, done in one pass."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -58,11 +59,8 @@ class Together(Generic[Item, Result]):
             others = [job for job in self._queue if job is not own][:MOST]
             self._queue = [job for job in self._queue if job is not own and job not in others]
         if others:
-            try:
+            with suppress(Exception):  # whose the error is shows when each does its own
                 results = iter(self._run([item for job in [own, *others] for item in job.items]))
-            except Exception:  # noqa: BLE001, S110 — whose it is shows when each does its own
-                pass
-            else:
                 for job in [own, *others]:
                     job.results = [next(results) for _ in job.items]
                 return
