@@ -16,8 +16,10 @@ from pathlib import Path
 from torch import Tensor
 
 from plume_memory.distill import DistillationParameterizer
+from plume_memory.embedding import Embedding
 from plume_memory.encoding import Cache, TextEncoder
 from plume_memory.errors import InvalidInput, cannot_be_copied
+from plume_memory.hypernet.embedding import EmbeddingWeights
 from plume_memory.hypernet.judge import JudgeWeights
 from plume_memory.hypernet.loading import load_hypernetwork
 from plume_memory.hypernet.parameterizer import Parameterizer
@@ -37,10 +39,11 @@ from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.retrieval.reader import Reader
 from plume_memory.scheduling import Scheduler
 from plume_memory.segmentation.tokens import counter_of
+from plume_memory.segmentation.told import told_of
 from plume_memory.segmentation.windows import Segmenter, WindowRule
 from plume_memory.sums import Lineage, Sums
-from plume_memory.superseding import Superseding, told_of
-from plume_memory.terms import method_terms, terms_of
+from plume_memory.superseding import Superseding
+from plume_memory.terms import method_terms, stem_of, terms_of
 
 _GLOBAL = "global:"
 """Marks global adapters among what a process keeps."""
@@ -80,6 +83,7 @@ class Engine:
         *,
         reranker: LoraFactors | None = None,
         judge: JudgeWeights | None = None,
+        embedding: EmbeddingWeights | None = None,
         calibration: Calibration | None = None,
         scheduler: Scheduler | None = None,
     ) -> None:
@@ -94,6 +98,7 @@ class Engine:
                 reads without.
             judge: says what a text replaces and whether an answer is supported; without one nothing is replaced but by
                 the caller's word, and confidence rests on fewer signals.
+            embedding: finds units that share no word with a question; without one words alone propose what is read.
             calibration: of `Answer.confidence`, fitted for the parameterizer; by default none.
             scheduler: of the model's decoding, shared with its other engines; by default its own.
 
@@ -125,6 +130,8 @@ class Engine:
         self._judge_weights = judge
         self.judge = None if judge is None else Judge(base, judge)
         self.superseding = Superseding(base, self.judge, self.policy.supersedes_at)
+        self._embedding_weights = embedding
+        self.embedding = self._embedding(embedding)
 
     def __reduce_ex__(self, _: object) -> str:
         raise cannot_be_copied(self, "Share it between memories and threads; in another process load it again.")
@@ -175,31 +182,42 @@ class Engine:
             loaded.policy,
             reranker=loaded.reranker,
             judge=loaded.judge,
+            embedding=loaded.embedding,
             calibration=loaded.calibration,
         )
 
     def composed_with(self, policy: AnswerPolicy) -> "Engine":
-        """Return an engine of the same model, parameterizer, reranker and judge with another policy."""
+        """Return an engine of the same model, parameterizer, reranker, judge and embedding with another policy."""
         return Engine(
             self.base,
             self.parameterizer,
             policy,
             reranker=self._reranker,
             judge=self._judge_weights,
+            embedding=self._embedding_weights,
             calibration=self.calibration,
             scheduler=self.scheduler,
         )
 
     @cached_property
     def fingerprint(self) -> str:
-        """sha256 over model, parameterizer, policy, reranker and judge: with a log prefix it settles every answer."""
+        """sha256 over all that, with a log prefix, settles an answer: model, parameterizer, policy and what reads."""
         own = self.parameterizer.fingerprint if self.parameterizer else "none"
-        parts = [self.base.fingerprint, str(self.base.dtype), own, self.policy.model_dump()]
-        if self._reranker is not None:
-            parts.append(hashlib.sha256(to_bytes(self._reranker)).hexdigest())
+        parts = [self.base.fingerprint, str(self.base.dtype), own, self.policy.model_dump(), self._reading]
         if self.judge is not None:
             parts.append(self.judge.sha256)
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+    @cached_property
+    def _reading(self) -> list[str]:
+        """What identifies the reader and the embedding."""
+        reranker = [] if self._reranker is None else [hashlib.sha256(to_bytes(self._reranker)).hexdigest()]
+        return [*reranker, *([] if self._embedding_weights is None else [self._embedding_weights.sha256])]
+
+    def _embedding(self, weights: EmbeddingWeights | None) -> Embedding | None:
+        if weights is None or self.policy.retrieval == "lexical":
+            return None
+        return Embedding(self.base, self.reader, weights, ":".join(self._reading))
 
     # --- history → factors ----------------------------------------------------------------------
 
@@ -320,7 +338,9 @@ class Engine:
 
     def index(self, units: Sequence[Unit]) -> UnitIndex:
         """Units ready for retrieval: by METHOD's terms where words alone rank them, as `paper()` says."""
-        return UnitIndex(units, terms=method_terms if self.policy.retrieval == "lexical" else terms_of)
+        if self.policy.retrieval == "lexical":
+            return UnitIndex(units, terms=method_terms)
+        return UnitIndex(units, terms=terms_of, stem=stem_of)
 
     # --- upkeep ---------------------------------------------------------------------------------
 
@@ -336,7 +356,9 @@ class Engine:
         plain = self.base.chat.framed([{"role": "user", "content": "?"}])
         states = [self.encoder.states_key(plain.evidence_ids(text)) for text in texts]
         self.encoder.discard([*map(self.encoder.factors_key, texts), *states], cache)
-        for key in self.superseding.keys(told_of(history.transitions, units), UnitIndex()):
+        told = told_of(history.transitions, units)
+        vectors = [] if self.embedding is None else self.embedding.keys(told)
+        for key in (*self.superseding.keys(told, self.index(())), *vectors):
             cache.discard(key)
         if self._shared_a is not None:
             self._sums.discard(Lineage.of(history), cache)

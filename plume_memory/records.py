@@ -227,6 +227,11 @@ class Unit:
     own: int = 0
     """First character of `text` that is the unit's own: what stands before it are headings, of other units too."""
 
+    @property
+    def words(self) -> str:
+        """The text without its headings."""
+        return self.text[self.own :]
+
 
 def join_units(units: Iterable[Unit]) -> str:
     """One text of several units, in temporal order, joined by a blank; a single unit's text stays as it is."""

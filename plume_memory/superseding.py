@@ -7,32 +7,16 @@ pair), so what is found under it is never stale: a forget or an erasure changes 
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from plume_memory.encoding import Cache
 from plume_memory.model.base import BaseModel
-from plume_memory.records import Replacement, Transition, Unit, Verdict
+from plume_memory.records import Replacement, Unit, Verdict
 from plume_memory.retrieval.judge import Judge
 from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.retrieval.supersede import by_caller, candidates, replacements
+from plume_memory.segmentation.told import Told
 
 Pairs = Sequence[tuple[Unit, Unit]]
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """One update of a history, cut into units."""
-
-    transition: Transition
-    units: tuple[Unit, ...]
-
-
-def told_of(transitions: Sequence[Transition], units: Sequence[Unit]) -> list[Told]:
-    """Put the units of a history to the updates they are of."""
-    by_version: dict[int, list[Unit]] = {}
-    for unit in units:
-        by_version.setdefault(unit.version, []).append(unit)
-    return [Told(one, tuple(by_version.get(one.version, ()))) for one in transitions]
 
 
 class Superseding:

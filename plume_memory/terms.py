@@ -4,6 +4,7 @@ import re
 import unicodedata
 
 import regex
+from snowballstemmer.english_stemmer import EnglishStemmer
 
 _FUNCTION_WORD_LIST = """
     a an and are as at be been by can could did do does for from had has have he her him his how i in is it its many
@@ -60,6 +61,17 @@ def terms_of(text: str) -> list[str]:
         if not term.isascii() and (plain := _without_accents(term)) is not None:
             found.append(plain)
     return found
+
+
+def stem_of(term: str) -> str:
+    """Return what the forms of an English word share (Snowball's stemmer): "camped" and "camping" are both "camp".
+
+    A term with a sign, a digit, a capital or a letter beyond English stands for itself.
+    """
+    if not (term.isascii() and term.isalpha() and term.islower()):
+        return term
+    stem: str = EnglishStemmer().stemWord(term)  # one for each call: it keeps the word that it works on
+    return stem
 
 
 _LETTERS = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "\u2212": "-"})

@@ -33,7 +33,8 @@ from plume_memory.memory import ParametricMemory
 from plume_memory.policy import Calibration
 from plume_memory.records import Answer, Transition
 from plume_memory.retrieval.lexical import UnitIndex
-from plume_memory.superseding import Superseding, told_of
+from plume_memory.segmentation.told import told_of
+from plume_memory.superseding import Superseding
 
 Line = dict[str, Any]
 HELD_OUT = Path(__file__).parent / "held_out"

@@ -87,7 +87,8 @@ def main() -> None:
         entries = json.load(file)[: given.conversations]
     for entry in entries:
         transitions, turns = told(entry["conversation"])
-        index = UnitIndex(engine.segmenter.units(transitions))
+        units = engine.segmenter.units(transitions)
+        index, unstemmed = engine.index(units), UnitIndex(units)
         cache = CountingCache()
         for question, gold in asked(entry["qa"], given.questions, entry["sample_id"]):
             ranked = retrieve(index, question, engine.reader.of(cache), engine.policy, k=len(index))
@@ -97,6 +98,7 @@ def main() -> None:
                 "the reader's score alone": sorted(read, key=lambda one: -one.score),
                 "without what is superseded": [one for one in read if not one.superseded],
                 "lexical": index.rank(question, delta=0.0, k=len(index)),
+                "lexical, without stems": unstemmed.rank(question, delta=0.0, k=len(index)),
             }
             for name, some in rankings.items():
                 found = turns_of(some, turns)

@@ -14,6 +14,7 @@ from eval.methods.decoding import Answerer, replies, reply
 from eval.methods.protocol import Prepared, Reply
 from eval.records import MuseQuestion, MuseTransition
 from plume_memory.answering.answer import PreparedQuestion, decode_all, evidence_of, prepare
+from plume_memory.answering.embedded import Embedded
 from plume_memory.answering.grounding import source_of
 from plume_memory.answering.replaced import Replaced
 from plume_memory.encoding import Cache
@@ -25,7 +26,7 @@ from plume_memory.model.queries import Decoded, Query
 from plume_memory.model.streams import Row
 from plume_memory.records import History, ScoredUnit, Transition, join_transitions, join_units
 from plume_memory.retrieval.lexical import UnitIndex
-from plume_memory.superseding import told_of
+from plume_memory.segmentation.told import told_of
 
 Streams = Literal["fused", "memory only", "global only"]
 GlobalForm = Literal["difference", "scaled full", "whole texts"]
@@ -126,10 +127,11 @@ class Plume:
         transitions = tuple(Transition(number, text) for number, text in enumerate(transition.texts, start=1))
         history = History(transition.id, len(transitions), transitions)
         units = self.engine.segmenter.units(transitions)
-        retired = Replaced(self.engine, self.cache, told_of(transitions, units)).retired
-        return PreparedPlume(
-            self, self.engine.index(units), retired, None if self.streams == "memory only" else self._global(history)
-        )
+        told = told_of(transitions, units)
+        retired = Replaced(self.engine, self.cache, told).retired
+        embedded = Embedded(self.engine.embedding, self.cache, told)
+        global_adapter = None if self.streams == "memory only" else self._global(history)
+        return PreparedPlume(self, self.engine.index(units), embedded, retired, global_adapter)
 
     def _global(self, history: History) -> LoraFactors | None:
         if self.global_form == "whole texts":
@@ -163,6 +165,7 @@ class PreparedPlume:
 
     method: Plume
     index: UnitIndex
+    embedded: Embedded
     retired: frozenset[int]
     """Positions of the units that no longer hold."""
     global_adapter: LoraFactors | None
@@ -178,7 +181,14 @@ class PreparedPlume:
         """What a question is answered from, the first in rank first."""
         method = self.method
         if method.evidence == "routed":
-            return evidence_of(method.engine, self.index, question.question, method.cache, retired=self.retired)
+            return evidence_of(
+                method.engine,
+                self.index,
+                question.question,
+                method.cache,
+                near=self.embedded,
+                retired=self.retired,
+            )
         # the latest unit that shares the longest piece of the evidence: it may run over a unit's end
         gold = max(self.index, key=lambda unit: (_shared(unit.text, question.gold_evidence), unit.position))
         return (ScoredUnit(gold, 0.0),)

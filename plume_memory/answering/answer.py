@@ -26,7 +26,7 @@ from plume_memory.model.queries import Decoded, DecodeSettings, Query, Step
 from plume_memory.policy import AnswerPolicy
 from plume_memory.records import Answer, ScoredUnit, Signals, Usage, best_gain, join_units
 from plume_memory.retrieval.lexical import UnitIndex
-from plume_memory.retrieval.retrieve import retrieve
+from plume_memory.retrieval.retrieve import Nears, retrieve
 from plume_memory.scheduling import BATCH, Scheduler
 
 ABSTENTION = "I have nothing about that in memory."
@@ -49,7 +49,13 @@ class PreparedQuestion:
 
 
 def evidence_of(
-    engine: Engine, index: UnitIndex, question: str, cache: Cache, *, retired: frozenset[int] = frozenset()
+    engine: Engine,
+    index: UnitIndex,
+    question: str,
+    cache: Cache,
+    *,
+    near: Nears | None = None,
+    retired: frozenset[int] = frozenset(),
 ) -> tuple[ScoredUnit, ...]:
     """Steps 2 and 3: the evidence of a question; none where the memory is empty or not relevant.
 
@@ -59,7 +65,8 @@ def evidence_of(
         InvalidInput: the question has half a character.
     """
     policy = engine.policy
-    ranked = retrieve(index, question, engine.reader.of(cache), policy, k=policy.evidence_units, retired=retired)
+    reader, k = engine.reader.of(cache), policy.evidence_units
+    ranked = retrieve(index, question, reader, policy, k=k, near=near, retired=retired)
     return choose_evidence(ranked, question, policy)
 
 

@@ -23,6 +23,7 @@ from plume_memory.answering.answer import (
     unknown_answer,
 )
 from plume_memory.answering.conversation import asked_in, last_user, results_in, turns_of
+from plume_memory.answering.embedded import Embedded
 from plume_memory.answering.evidence import choose_relevant
 from plume_memory.answering.forms import WORDS_TOKENS, filled_from, request, with_nothing
 from plume_memory.answering.options import AskOptions, DecodeOptions, abstains, settings_of
@@ -38,7 +39,7 @@ from plume_memory.model.prompt import Message
 from plume_memory.model.queries import DecodeSettings, Step, collect
 from plume_memory.records import Answer, History, Replacement, ScoredUnit, Unit
 from plume_memory.retrieval.lexical import UnitIndex
-from plume_memory.retrieval.retrieve import retrieve
+from plume_memory.retrieval.retrieve import SHORTLIST, retrieve
 from plume_memory.segmentation.calls import without_calls
 from plume_memory.sums import Lineage
 
@@ -63,6 +64,7 @@ class Snapshot:
         history: History,
         index: UnitIndex,
         replaced: Replaced,
+        embedded: Embedded,
         engine: Engine,
         cache: Cache,
         lineage: Lineage | None = None,
@@ -70,6 +72,7 @@ class Snapshot:
         self._history = history
         self._index = index
         self._replaced = replaced
+        self._embedded = embedded
         self._engine = engine
         self._cache = cache
         self._lineage = lineage or Lineage.of(history)
@@ -82,7 +85,8 @@ class Snapshot:
     def of_nothing(cls, engine: Engine) -> "Snapshot":
         """An empty history that belongs to no memory: the bare model answers, in the same frame."""
         cache = _NoCache()
-        return cls(History(memory="", version=0, transitions=()), UnitIndex(()), Replaced(engine, cache), engine, cache)
+        empty = History(memory="", version=0, transitions=())
+        return cls(empty, UnitIndex(()), Replaced(engine, cache), Embedded(None, cache), engine, cache)
 
     @property
     def memory(self) -> str:
@@ -120,9 +124,14 @@ class Snapshot:
         return self._replaced.found
 
     def derive(self) -> None:
-        """Compute and keep the global adapter and what was replaced; evidence is made when a question needs it."""
+        """Compute and keep the global adapter, what was replaced and, of a long history, the vectors of its units.
+
+        Evidence is made when a question needs it.
+        """
         _ = self.global_adapter
         _ = self._replaced.found
+        if len(self._index) > SHORTLIST:
+            self._embedded.make()
 
     def check_derived(self, sample: int, *, seed: int = 0) -> int:
         """Derive some texts of this version anew and compare them with what is kept; returns how many were compared.
@@ -172,7 +181,8 @@ class Snapshot:
             raise InvalidInput(f"k must be at least 1, got {k}.")
         engine = self._engine
         reader = engine.reader.of(self._cache)
-        return retrieve(self._index, query, reader, engine.policy, k=k, retired=self._replaced.retired)[:k]
+        retired = self._replaced.retired
+        return retrieve(self._index, query, reader, engine.policy, k=k, near=self._embedded, retired=retired)[:k]
 
     def relevant(self, query: str, *, k: int = 4) -> list[ScoredUnit]:
         """Return the units that bear on a question, at most the best `k`, the first in rank first; often none.
@@ -358,7 +368,9 @@ class Snapshot:
                 told = prepare(engine, asked, framed, results, None, _NoCache(), tools=bool(tools))
                 prepared.append(replace(told, after_tool=True))
                 continue
-            evidence = evidence_of(engine, self._index, asked, self._cache, retired=self._replaced.retired)
+            evidence = evidence_of(
+                engine, self._index, asked, self._cache, near=self._embedded, retired=self._replaced.retired
+            )
             # an empty memory, or one that is not relevant to the question, needs no global adapter
             global_adapter = self.global_adapter if evidence else None
             prepared.append(prepare(engine, asked, framed, evidence, global_adapter, self._cache, tools=bool(tools)))

@@ -8,7 +8,7 @@ from plume_memory.forks import Lock
 from plume_memory.records import Replacement
 from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.retrieval.supersede import retired
-from plume_memory.superseding import Told
+from plume_memory.segmentation.told import Told
 
 
 class Replaced:
@@ -32,7 +32,7 @@ class Replaced:
     ) -> None:
         self._engine, self._cache = engine, cache
         self._told = tuple(told)
-        self._index = index or UnitIndex()
+        self._index = engine.index(()) if index is None else index
         self._known = tuple(known)
         self._lock = Lock()
         self._found: tuple[Replacement, ...] | None = None

@@ -7,12 +7,14 @@ lets go of everything older than that: also when another object, or another proc
 from collections import OrderedDict
 from dataclasses import dataclass
 
+from plume_memory.answering.embedded import Embedded
 from plume_memory.answering.pinned import Snapshot
 from plume_memory.answering.replaced import Replaced
 from plume_memory.engine import Engine
 from plume_memory.forks import Lock, ReentrantLock
 from plume_memory.records import History
 from plume_memory.retrieval.lexical import UnitIndex
+from plume_memory.segmentation.told import told_of
 from plume_memory.store.artifacts import ArtifactStore
 from plume_memory.store.database import Database
 from plume_memory.store.derivations import Derivations
@@ -20,7 +22,6 @@ from plume_memory.store.derived import DerivedCache
 from plume_memory.store.log import Log
 from plume_memory.store.sources import Sources
 from plume_memory.sums import Lineage, digests_of
-from plume_memory.superseding import told_of
 
 KEPT = 4
 
@@ -68,7 +69,9 @@ class Snapshots:
             self._engine.release(cache.place)
         indexed = self._indexed(self._history(number), cache, last_erasure)
         lineage = Lineage(indexed.digests, number == head, self._told, self._summing)
-        snapshot = Snapshot(indexed.history, indexed.index, indexed.replaced, self._engine, cache, lineage)
+        snapshot = Snapshot(
+            indexed.history, indexed.index, indexed.replaced, indexed.embedded, self._engine, cache, lineage
+        )
         with self._lock:
             if last_erasure != self._last_erasure:
                 return snapshot  # pinned before an erasure, perhaps with what it erased: given out, and not kept
@@ -115,13 +118,16 @@ class Snapshots:
         if known and history.transitions[: len(known.history.transitions)] == known.history.transitions:
             fresh = history.transitions[len(known.history.transitions) :]
             units = cut(fresh, first_position=len(known.index))
-            replaced = known.replaced.extended(told_of(fresh, units), known.index, cache) if fresh else known.replaced
+            told = told_of(fresh, units)
+            replaced = known.replaced.extended(told, known.index, cache) if fresh else known.replaced
+            embedded = known.embedded.extended(told, cache) if fresh else known.embedded
             index, digests = known.index.extended(units), digests_of(fresh, known.digests)
         else:
             units = cut(history.transitions)
-            replaced = Replaced(self._engine, cache, told_of(history.transitions, units))
+            told = told_of(history.transitions, units)
+            replaced, embedded = Replaced(self._engine, cache, told), Embedded(self._engine.embedding, cache, told)
             index, digests = self._engine.index(units), digests_of(history.transitions)
-        indexed = _Indexed(history, index, replaced, digests)
+        indexed = _Indexed(history, index, replaced, embedded, digests)
         with self._lock:
             if last_erasure == self._last_erasure:
                 self._newest = indexed
@@ -135,4 +141,5 @@ class _Indexed:
     history: History
     index: UnitIndex
     replaced: Replaced
+    embedded: Embedded
     digests: tuple[bytes, ...]

@@ -13,11 +13,12 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors import torch as safetensors
 from torch import Tensor
 
 from plume_memory.errors import CheckpointError
+from plume_memory.hypernet.beside import read_beside
 from plume_memory.lora.factors import LoraFactors, Pair
 
 FILE = "judge.safetensors"
@@ -68,24 +69,14 @@ def load_judge(folder: Path, sha256: str) -> JudgeWeights:
     Raises:
         CheckpointError: it is missing, damaged, or another one than the network's.
     """
-    path = folder / FILE
+    content = read_beside(folder, FILE, sha256, "judge")
     try:
-        found = hashlib.sha256(path.read_bytes()).hexdigest()
-        if found != sha256:
-            raise CheckpointError(
-                f"The judge in {folder} has sha256 {found[:12]}…, the network's config names {sha256[:12]}…; it is "
-                "another one's. Install or train the network anew."
-            )
-        with safe_open(path, framework="pt") as file:
-            layers = json.loads(file.metadata()["layers"])
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 — no mapping
+        tensors = safetensors.load(content)
+        size = int.from_bytes(content[:8], "little")  # safetensors hands out the metadata of files alone
+        layers = json.loads(json.loads(content[8 : 8 + size])["__metadata__"]["layers"])
         names = sorted({name.rpartition(".")[0] for name in tensors} - {"heads"})
         modules = {name: Pair(tensors[f"{name}.A"], tensors[f"{name}.B"]) for name in names}
         adapter = LoraFactors(modules, tuple(layers))
         return JudgeWeights(adapter, tensors["heads.weight"], tensors["heads.bias"], sha256)
-    except OSError as err:
-        raise CheckpointError(
-            f"The network in {folder} has a judge, and {FILE} cannot be read: {err.strerror}. Install or train anew."
-        ) from err
     except (SafetensorError, KeyError, TypeError, ValueError) as err:
         raise CheckpointError(f"The judge in {folder} cannot be read: {err}. Install or train it anew.") from err

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from plume_memory.hypernet.d2l.loading import load_d2l_parameterizer
+from plume_memory.hypernet.embedding import EmbeddingWeights, load_embedding
 from plume_memory.hypernet.fastweight.checkpoint import is_fast_weight, read_manifest
 from plume_memory.hypernet.fastweight.parameterizer import load_fast_weight_parameterizer
 from plume_memory.hypernet.judge import JudgeWeights, load_judge
@@ -16,13 +17,14 @@ from plume_memory.policy import AnswerPolicy, Calibration
 
 
 class LoadedHypernetwork(NamedTuple):
-    """A parameterizer with the policy it was measured with, its calibration, its reranker and judge if any."""
+    """A parameterizer with the policy it was measured with and its calibration, and what else is beside it."""
 
     parameterizer: Parameterizer
     policy: AnswerPolicy
     calibration: Calibration
     reranker: LoraFactors | None = None
     judge: JudgeWeights | None = None
+    embedding: EmbeddingWeights | None = None
 
 
 def load_hypernetwork(
@@ -51,6 +53,7 @@ def load_hypernetwork(
         reranker = load_reranker(source, manifest.reranker_sha256) if manifest.reranker_sha256 else None
         chosen = policy.over(manifest.policy) if policy else manifest.policy
         judge = load_judge(source, manifest.judge_sha256) if manifest.judge_sha256 else None
-        return LoadedHypernetwork(parameterizer, chosen, manifest.calibration, reranker, judge)
+        embedding = load_embedding(source, manifest.embedding_sha256) if manifest.embedding_sha256 else None
+        return LoadedHypernetwork(parameterizer, chosen, manifest.calibration, reranker, judge, embedding)
     chosen = policy or AnswerPolicy()
     return LoadedHypernetwork(load_d2l_parameterizer(base, source, chosen, cache=cache), chosen, Calibration())

@@ -12,6 +12,7 @@ import hashlib
 from pathlib import Path
 
 from plume_memory.errors import CheckpointError, FactorsError
+from plume_memory.hypernet.beside import read_beside
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.lora.files import from_bytes, save_factors
 
@@ -48,20 +49,7 @@ def load_reranker(folder: Path, sha256: str) -> LoraFactors:
     Raises:
         CheckpointError: it is missing, damaged, or another one than the network's.
     """
-    path = folder / FILE
     try:
-        content = path.read_bytes()
-        factors = from_bytes(content)
-    except OSError as err:
-        raise CheckpointError(
-            f"The network in {folder} has a reranker, and {FILE} cannot be read: {err.strerror}. Install or train anew."
-        ) from err
+        return from_bytes(read_beside(folder, FILE, sha256, "reranker"))
     except FactorsError as err:
         raise CheckpointError(f"The reranker in {folder} cannot be read: {err} Install or train it anew.") from err
-    found = hashlib.sha256(content).hexdigest()
-    if found != sha256:
-        raise CheckpointError(
-            f"The reranker in {folder} has sha256 {found[:12]}…, the network's config names {sha256[:12]}…; it is "
-            "another one's. Install or train the network anew."
-        )
-    return factors

@@ -13,24 +13,37 @@ from plume_memory.records import Unit
 Terms = Callable[[str], list[str]]
 """What a text's words are, in order, repeated as they occur."""
 
+Stem = Callable[[str], str]
+"""What a term has in common with its other forms."""
+
 
 class Vocabulary:
-    """Numbers for terms; shared by every index of one lineage, only ever added to.
+    """Numbers for terms, one for all terms of one stem; shared by every index of one lineage, only ever added to.
 
     A number means nothing without postings, so an index is not changed by terms that a later one brought.
-    `setdefault` is atomic: two threads that extend at once cannot give one number to two terms.
+    `setdefault` is atomic: two threads that extend at once cannot give one number to two stems.
     """
 
-    __slots__ = ("_next", "ids")
+    __slots__ = ("_next", "_stem", "_stems", "_terms")
 
-    def __init__(self) -> None:
-        self.ids: dict[str, int] = {}
+    def __init__(self, stem: Stem) -> None:
+        self._stem = stem
+        self._stems: dict[str, int] = {}
+        self._terms: dict[str, int] = {}
         self._next = count()
 
-    def id_of(self, term: str) -> int:
-        """Return the term's number, a new one if it has none."""
-        known = self.ids.get(term)
-        return self.ids.setdefault(term, next(self._next)) if known is None else known
+    def add(self, term: str) -> int:
+        """Return the term's number, a new one if its stem has none."""
+        known = self._terms.get(term)
+        if known is None:
+            known = self._stems.setdefault(self._stem(term), next(self._next))
+            self._terms[term] = known
+        return known
+
+    def find(self, term: str) -> int:
+        """Return the term's number; -1 if no unit has its stem."""
+        known = self._terms.get(term)
+        return self._stems.get(self._stem(term), -1) if known is None else known
 
 
 class Postings(NamedTuple):
@@ -56,8 +69,8 @@ class Block(NamedTuple):
         at: list[int] = []
         counts: list[int] = []
         for offset, unit in enumerate(units):
-            for term, times in Counter(terms_of(unit.text)).items():
-                terms.append(vocabulary.id_of(term))
+            for term, times in Counter(vocabulary.add(term) for term in terms_of(unit.text)).items():
+                terms.append(term)
                 at.append(offset)
                 counts.append(times)
         return cls(tuple(units), *_sorted(terms, at, counts))

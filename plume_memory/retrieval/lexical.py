@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from plume_memory.errors import InvalidInput
 from plume_memory.records import ScoredUnit, Unit
-from plume_memory.retrieval.inverted import Block, Terms, Vocabulary, merged
+from plume_memory.retrieval.inverted import Block, Stem, Terms, Vocabulary, merged
 from plume_memory.terms import asks, terms_of
 
 K1 = 1.5
@@ -53,14 +53,18 @@ class UnitIndex:
         units: The units in temporal order; positions must be 0, 1, 2, …
         weigh: The inverse document frequency.
         terms: What the words of units and questions are.
+        stem: What the forms of a word share; each for itself when not given.
     """
 
-    __slots__ = ("_blocks", "_starts", "_terms", "_vocabulary", "_weigh")
+    __slots__ = ("_blocks", "_starts", "_stem", "_terms", "_vocabulary", "_weigh")
 
-    def __init__(self, units: Sequence[Unit] = (), *, weigh: Idf = idf, terms: Terms = terms_of) -> None:
+    def __init__(
+        self, units: Sequence[Unit] = (), *, weigh: Idf = idf, terms: Terms = terms_of, stem: Stem = str
+    ) -> None:
         self._weigh = weigh
         self._terms = terms
-        self._vocabulary = Vocabulary()
+        self._stem = stem
+        self._vocabulary = Vocabulary(stem)
         self._blocks: tuple[Block, ...] = ()
         self._starts: tuple[int, ...] = ()
         if units:
@@ -93,7 +97,7 @@ class UnitIndex:
             while blocks and len(blocks[-1].units) <= len(block.units):
                 block = merged(blocks.pop(), block)
             blocks.append(block)
-        index = UnitIndex(weigh=self._weigh, terms=self._terms)
+        index = UnitIndex(weigh=self._weigh, terms=self._terms, stem=self._stem)
         index._vocabulary = self._vocabulary
         index._blocks = tuple(blocks)
         lengths = [len(block.units) for block in blocks]
@@ -102,8 +106,8 @@ class UnitIndex:
 
     def score(self, query: str) -> NDArray[np.float64]:
         """Return s(q, i) of every unit, by position. Scores lie in [0, 1)."""
-        # Sorted, so that sums round the same way in every process.
-        known = [self._vocabulary.ids.get(term, -1) for term in sorted(set(self._terms(query)))]
+        # In the order of the words, so that sums round the same way in every process.
+        known = list(dict.fromkeys(self._vocabulary.find(term) for term in sorted(set(self._terms(query)))))
         postings = [[block.postings(term_id) for block in self._blocks] for term_id in known]
         units = len(self)
         weights = [self._weigh(units, sum(len(p.units) for p in parts)) for parts in postings]
@@ -156,7 +160,7 @@ class UnitIndex:
         """
         scores = self.score(query)
         order = (int(i) for i in _falling(scores, np.arange(len(self))))
-        eligible = (i for i in order if i not in without and not asks(self[i].text[self[i].own :]))
+        eligible = (i for i in order if i not in without and not asks(self[i].words))
         best = list(islice(eligible, k))
         if best and scores[best[-1]] > 0:
             last = scores[best[-1]]

@@ -116,6 +116,23 @@ class Reader:
         rows = [head + text_ids(base, text)[-room:] for text in texts]
         return self._score([(read, asked) for read in self._texts(rows, owner)])
 
+    def text_states(self, texts: Sequence[str], owner: Owned) -> Tensor:
+        """Return the final hidden states [texts, E] behind which a question would begin; what is read is kept."""
+        head = text_head(self._base, reranked=self._adapter is not None)
+        room = self._base.context_window - len(head)
+        read = self._texts([head + text_ids(self._base, text)[-room:] for text in texts], owner)
+        return torch.stack([one.last for one in read])
+
+    def question_state(self, question: str) -> Tensor:
+        """Return the final hidden state [E] behind a question that no text stands before.
+
+        Raises:
+            InvalidInput: the question has no token, or half a character.
+        """
+        head = [*text_head(self._base, reranked=self._adapter is not None), *self._base.chat.encode("Question:")]
+        asked = question_ids(self._base, question)[-min(QUESTION_TOKENS, self._base.context_window // 2) :]
+        return self._read([head + asked])[0].last
+
     def release(self, place: str) -> None:
         """Let go of everything that is kept of a place's texts."""
         self._kept.release(place)

@@ -1,7 +1,7 @@
 """Ranks the units of a history for a question: words propose, a reader decides."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Protocol
@@ -12,12 +12,24 @@ from plume_memory.records import ScoredUnit, Unit
 from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.retrieval.reader import Reading
 from plume_memory.retrieval.recency import verdicts
+from plume_memory.terms import asks
 
 SHORTLIST = 32
 """Units that are read: the best by their words. It bounds what a question costs on a long history."""
 
 TIED = 64
 """Most units that are read, where more share the last one's lexical score."""
+
+
+BY_WORDS = 20
+"""Of these so many are chosen by their words, the others by their vectors where there are any."""
+
+
+class Nears(Protocol):
+    """Finds what is like a question, whatever its words (retrieval/vectors.py); of one owner's units."""
+
+    def nearest(self, question: str, *, k: int, without: Container[int] = ()) -> list[int]:
+        """Return the positions of the `k` units most like a question, the first in likeness first."""
 
 
 class Reads(Protocol):
@@ -34,6 +46,7 @@ def retrieve(
     policy: AnswerPolicy,
     *,
     k: int,
+    near: Nears | None = None,
     retired: frozenset[int] = frozenset(),
 ) -> list[ScoredUnit]:
     """Return units by falling score; with `retrieval="lexical"` in METHOD's order of activation.
@@ -49,6 +62,7 @@ def retrieve(
         reader: not called with `retrieval="lexical"`, nor for a blank question.
         policy: `retrieval`, `delta` and `supersedes_at` count.
         k: most units to return; those that were read are all returned.
+        near: proposes units beside those that the words propose, where there are more than are read.
         retired: positions of units that no longer hold: not read, and flagged `superseded`.
 
     Raises:
@@ -62,8 +76,7 @@ def retrieve(
         delta = policy.delta if policy.retrieval == "lexical" else 0.0
         ranked = [_flagged(one, retired) for one in index.rank(question, delta=delta, k=k + len(retired))]
         return sorted(ranked, key=lambda one: one.superseded)[:k]  # stable
-    shortlist = index.best(question, k=SHORTLIST, tied=TIED, without=retired)
-    units = sorted((one.unit for one in shortlist), key=lambda unit: unit.position)  # which is time
+    units = _proposed(index, question, near, retired)
     readings = reader.read([unit.text for unit in units], question) if units else []
     if policy.supersedes_at is None:
         read = _by_recency(units, question, readings)
@@ -77,6 +90,17 @@ def retrieve(
     rest = (one for one in index.rank(question, delta=0.0, k=k + len(read)) if one.unit.position not in seen)
     unread = (_flagged(ScoredUnit(one.unit, one.score * least), retired) for one in rest)
     return read + list(islice(unread, k - len(read)))
+
+
+def _proposed(index: UnitIndex, question: str, near: Nears | None, retired: frozenset[int]) -> list[Unit]:
+    """What is read, in temporal order: as many as the words propose, the last of which the vectors may replace."""
+    by_words = [one.unit.position for one in index.best(question, k=SHORTLIST, tied=TIED, without=retired)]
+    chosen = by_words
+    if near is not None and len(index) > SHORTLIST:
+        like = near.nearest(question, k=SHORTLIST, without=retired)
+        like = [position for position in like if not asks(index[position].words)][: SHORTLIST - BY_WORDS]
+        chosen = list(dict.fromkeys([*by_words[:BY_WORDS], *like, *by_words[BY_WORDS:]]))[: len(by_words)]
+    return [index[position] for position in sorted(chosen)]
 
 
 def _by_recency(units: Sequence[Unit], question: str, readings: Sequence[Reading]) -> list[ScoredUnit]:

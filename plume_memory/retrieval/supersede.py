@@ -28,7 +28,7 @@ def candidates(index: UnitIndex, later: Sequence[Unit], overrules: Overrules) ->
     return [
         (one.unit, unit)
         for unit in later
-        if not asks(unit.text[unit.own :])
+        if not asks(unit.words)
         for one in index.best(unit.text, k=CANDIDATES, tied=CANDIDATES)
         if one.unit.version not in decided
     ]

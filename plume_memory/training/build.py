@@ -11,6 +11,7 @@ from plume_memory.errors import TrainingError
 from plume_memory.hypernet.d2l.checkpoint import save_trained
 from plume_memory.hypernet.d2l.config import D2LConfig, ModuleShape
 from plume_memory.hypernet.d2l.network import D2LNetwork
+from plume_memory.hypernet.embedding import EmbeddingWeights, load_embedding, save_embedding
 from plume_memory.hypernet.fastweight import checkpoint as fastweight
 from plume_memory.hypernet.fastweight.config import FastWeightConfig
 from plume_memory.hypernet.fastweight.network import FastWeightNetwork
@@ -73,7 +74,7 @@ def build(base: BaseModel, settings: TrainSettings, *, processes: int = 1, cache
     data = read_data(settings)
     writer = _writer(base, settings, data.source)
     policy = _policy(settings)  # now: its start may be gone when the network is saved
-    reranker, judge = _reranker(settings), _judge(settings)
+    reranker, judge, embedding = _reranker(settings), _judge(settings), _embedding(settings)
     teacher = None
     if settings.objectives.distillation > 0:
         teacher = Teacher(base, settings.objectives.top_k, (cache or default_cache() / "training") / "teacher.db")
@@ -85,7 +86,7 @@ def build(base: BaseModel, settings: TrainSettings, *, processes: int = 1, cache
         writer=writer,
         teacher=teacher,
         processes=processes,
-        save=lambda folder: _save(writer, folder, base, settings, policy, reranker, judge),
+        save=lambda folder: _save(writer, folder, base, settings, policy, reranker, judge, embedding),
         card=lambda: card_of(base, settings),
     )
 
@@ -197,6 +198,7 @@ def _save(
     policy: AnswerPolicy,
     reranker: LoraFactors | None,
     judge: JudgeWeights | None,
+    embedding: EmbeddingWeights | None,
 ) -> None:
     network = writer.network
     if isinstance(network, FastWeightNetwork):
@@ -209,6 +211,7 @@ def _save(
             policy=policy,
             reranker_sha256=None if reranker is None else save_reranker(reranker, folder),
             judge_sha256=None if judge is None else save_judge(judge, folder),
+            embedding_sha256=None if embedding is None else save_embedding(embedding, folder),
         )
         return
     assert isinstance(network, D2LNetwork)
@@ -241,6 +244,15 @@ def _judge(settings: TrainSettings) -> JudgeWeights | None:
     folder = Path(settings.start).expanduser()
     sha256 = fastweight.read_manifest(folder).judge_sha256
     return None if sha256 is None else load_judge(folder, sha256)
+
+
+def _embedding(settings: TrainSettings) -> EmbeddingWeights | None:
+    """The one beside the network it goes on from, as `_reranker`, whose states it maps."""
+    if settings.start is None:
+        return None
+    folder = Path(settings.start).expanduser()
+    sha256 = fastweight.read_manifest(folder).embedding_sha256
+    return None if sha256 is None else load_embedding(folder, sha256)
 
 
 # --- the card -------------------------------------------------------------------------------------

@@ -188,7 +188,9 @@ class RerankingTask:
         stored = LoraFactors({n: Pair(A.detach(), B.detach()) for n, (A, B) in factors.modules.items()}, factors.layers)
         sha256 = save_reranker(stored.to(device="cpu", dtype=torch.bfloat16), folder)
         # how sure its answers were was fitted to other evidence
-        manifest = self._start.manifest.model_copy(update={"calibration": Calibration(), "reranker_sha256": sha256})
+        # Fitted to the reranker that it started from: the calibration, and the embedding of what that one keeps.
+        made_anew = {"calibration": Calibration(), "reranker_sha256": sha256, "embedding_sha256": None}
+        manifest = self._start.manifest.model_copy(update=made_anew)
         write_manifest(manifest, folder)
 
     def card(self) -> TaskCard:

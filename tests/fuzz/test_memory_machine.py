@@ -32,6 +32,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from plume_memory.answering.embedded import Embedded
 from plume_memory.answering.pinned import Snapshot
 from plume_memory.answering.replaced import Replaced
 from plume_memory.engine import Engine
@@ -47,8 +48,9 @@ from plume_memory.memory import ParametricMemory
 from plume_memory.policy import AnswerPolicy
 from plume_memory.records import Answer, Difference, History, Transition, Verdict, Version
 from plume_memory.retrieval.lexical import UnitIndex
+from plume_memory.segmentation.told import told_of
 from plume_memory.store.database import Database
-from plume_memory.superseding import Superseding, told_of
+from plume_memory.superseding import Superseding
 from plume_memory.testing import tiny_engine
 
 SOAK = os.environ.get("PLUME_SOAK") == "1"
@@ -128,7 +130,8 @@ class Undisturbed:
         units = self._engine.segmenter.units(transitions)
         replaced = Replaced(self._engine, self._cache, told_of(transitions, units))
         whole = History("", 0, transitions)
-        return Snapshot(whole, UnitIndex(units), replaced, self._engine, self._cache).ask(QUESTION)
+        embedded = Embedded(self._engine.embedding, self._cache, told_of(whole.transitions, units))
+        return Snapshot(whole, UnitIndex(units), replaced, embedded, self._engine, self._cache).ask(QUESTION)
 
 
 ENGINE = judging_engine()

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from plume_memory.errors import InvalidInput
 from plume_memory.records import Unit
 from plume_memory.retrieval.lexical import UnitIndex, idf
+from plume_memory.terms import stem_of
 
 WORDS = ["the", "a", "lamp", "Bern", "zurich", "7", "fish", "moon"]
 TEXTS = st.lists(st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join), min_size=1, max_size=12)
@@ -164,3 +165,20 @@ def test_routing_costs_what_the_number_of_units_does(growth):
     indexes = {n: UnitIndex(units(texts[:n])) for n in (2_500, 10_000)}
     common = " ".join(vocabulary[:15])
     assert growth(lambda n: [indexes[n].route(common, delta=0.5) for _ in range(20)], 2_500) < 9
+
+
+def test_forms_of_a_word_are_one_term_where_a_stem_is_given():
+    texts = ["We camped by the lake.", "The lake is deep.", "Lakes freeze.", "Lakeland is a county."]
+    plain, stemmed = UnitIndex(units(texts)), UnitIndex(units(texts), stem=stem_of)
+    assert plain.score("camping").tolist() == [0, 0, 0, 0]
+    assert [score > 0 for score in stemmed.score("camping")] == [True, False, False, False]
+    assert [score > 0 for score in stemmed.score("lake")] == [True, True, True, False]
+    counts = UnitIndex(units(["lake lakes", "pond"]), stem=stem_of).score("lake")
+    assert counts[0] > UnitIndex(units(["lake", "pond"]), stem=stem_of).score("lake")[0]  # two forms count as two
+    extended = UnitIndex(stem=stem_of).extended(units(texts[:2])).extended(units(texts)[2:])
+    assert np.array_equal(extended.score("lakes camping"), stemmed.score("lakes camping"))
+
+
+@pytest.mark.parametrize(("term", "stem"), [("camping", "camp"), ("C#", "C#"), ("IT", "IT"), ("jörgs", "jörgs")])
+def test_only_english_words_have_a_stem(term, stem):
+    assert stem_of(term) == stem

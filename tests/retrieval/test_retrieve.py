@@ -1,7 +1,7 @@
 """The units of a history as a question ranks them: what is read, in which order it comes, and what is marked."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from plume_memory.records import ScoredUnit, Unit
 from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.retrieval.reader import Reading
 from plume_memory.retrieval.recency import verdicts
-from plume_memory.retrieval.retrieve import SHORTLIST, TIED, retrieve
+from plume_memory.retrieval.retrieve import BY_WORDS, SHORTLIST, TIED, retrieve
 from plume_memory.terms import asks
 
 ASKED = "Where does Alice live?"
@@ -270,3 +270,52 @@ def test_by_words_nothing_is_read_and_the_order_is_that_of_activation() -> None:
         found = retrieve(index, "lamp bern", Said(never), AnswerPolicy(delta=delta), k=4)
         assert found == index.rank("lamp bern", delta=delta, k=4)
         assert {(one.gain, one.superseded) for one in found} == {(None, False)}
+
+
+# --- vectors --------------------------------------------------------------------------------------
+
+
+class Near:
+    """Says which units are like a question."""
+
+    def __init__(self, *positions: int) -> None:
+        self.positions = positions
+
+    def nearest(self, question: str, *, k: int, without: Container[int] = ()) -> list[int]:
+        return [at for at in self.positions if at not in without][:k]
+
+
+def test_what_lies_near_is_read_beside_the_best_by_words():
+    texts = [f"Alice lives at number {i}." for i in range(60)]
+    texts[3], texts[7] = "Her flat is in Bern.", "Who has a flat in Bern?"
+    reader = Said(lambda text: -1.0)
+    retrieve(told(*texts), ASKED, reader, READER, k=1, near=Near(7, 3, *range(20)))
+    (read,) = reader.read_texts
+    assert texts[3] in read
+    assert texts[7] not in read, "a question says nothing"
+    by_words = Said(lambda text: -1.0)
+    retrieve(told(*texts), ASKED, by_words, READER, k=1)
+    assert len(read) == len(by_words.read_texts[0]), "a question costs the same"
+    assert len(set(read) & set(by_words.read_texts[0])) >= BY_WORDS
+
+
+def test_what_no_longer_holds_is_not_near():
+    texts = [f"Alice lives at number {i}." for i in range(40)] + ["Her flat is in Bern."]
+    reader = Said(lambda text: -1.0)
+    retrieve(told(*texts), ASKED, reader, READER, k=1, near=Near(40), retired=frozenset([40]))
+    assert texts[40] not in reader.read_texts[0]
+
+
+def test_nothing_lies_near_where_all_is_read():
+    class Never:
+        def nearest(self, question: str, *, k: int, without: Container[int] = ()) -> list[int]:
+            raise AssertionError("all units are read anyway")
+
+    assert (
+        len(
+            retrieve(
+                told(*["Alice lives here."] * SHORTLIST), ASKED, Said(lambda text: -1.0), READER, k=1, near=Never()
+            )
+        )
+        == SHORTLIST
+    )

@@ -9,7 +9,8 @@ from plume_memory.model.base import BaseModel
 from plume_memory.records import Overrules, Replacement, Transition, Unit, Verdict
 from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.retrieval.supersede import CANDIDATES, by_caller, candidates, replacements, retired
-from plume_memory.superseding import Superseding, Told
+from plume_memory.segmentation.told import Told
+from plume_memory.superseding import Superseding
 from plume_memory.testing import tiny_base
 from tests.judges import Says
 

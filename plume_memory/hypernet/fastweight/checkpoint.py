@@ -45,6 +45,7 @@ class FastWeightManifest(BaseModel):
     weights_sha256: str = Field(description="Over the shards' own sha256, in order: identifies the weights.")
     reranker_sha256: str | None = Field(default=None, description="Of reranker.safetensors, where there is one.")
     judge_sha256: str | None = Field(default=None, description="Of judge.safetensors, where there is one.")
+    embedding_sha256: str | None = Field(default=None, description="Of embedding.safetensors, where there is one.")
 
 
 class _Format(BaseModel):
@@ -65,6 +66,7 @@ def save(
     base_fingerprint: str | None = None,
     reranker_sha256: str | None = None,
     judge_sha256: str | None = None,
+    embedding_sha256: str | None = None,
     shard_bytes: int = 16_000_000,
 ) -> FastWeightManifest:
     """Write a network into a folder, in bfloat16.
@@ -78,6 +80,7 @@ def save(
         base_fingerprint: of the base model; who loads the network onto another one is warned.
         reranker_sha256: of the reranker that was written into the folder before (hypernet/reranker.py), if any.
         judge_sha256: of the judge that was written into the folder before (hypernet/judge.py), if any.
+        embedding_sha256: of the embedding that was written into the folder before (hypernet/embedding.py), if any.
         shard_bytes: largest shard; one tensor is never cut.
 
     Raises:
@@ -115,6 +118,7 @@ def save(
         weights_sha256=_sha256([folder / name for name in names]),
         reranker_sha256=reranker_sha256,
         judge_sha256=judge_sha256,
+        embedding_sha256=embedding_sha256,
     )
     write_manifest(manifest, folder)
     return manifest

@@ -1,0 +1,79 @@
+"""Vectors of texts and questions: a text lies close to what is asked about it, whatever the words of both.
+
+A bi-encoder (as in Karpukhin et al. 2020, "Dense Passage Retrieval") on the reader's own final hidden states: what the
+reader keeps of a text to score questions behind it is mapped to a unit vector, so the vector of a text costs nothing
+beyond reading it. Knows no unit, no log, no policy.
+
+Legend: N texts, D width of a vector.
+"""
+
+from collections.abc import Container, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional as F
+
+from plume_memory.hypernet.embedding import EmbeddingWeights
+from plume_memory.lru import Owned
+from plume_memory.retrieval.reader import Reader
+
+Vectors = NDArray[np.float32]
+"""[N, D], each of length 1."""
+
+_AT_ONCE = 64
+"""Texts that are read together: what the reader keeps of them is there at once."""
+
+
+class Embedder:
+    """Maps texts and questions to vectors. Safe to share between threads.
+
+    Args:
+        reader: reads them.
+        weights: of hypernet/embedding.py, for this reader.
+    """
+
+    def __init__(self, reader: Reader, weights: EmbeddingWeights) -> None:
+        self._reader = reader
+        self._weights = weights
+        self.width = len(weights.text_bias)
+        """D."""
+
+    def texts(self, texts: Sequence[str], owner: Owned) -> Vectors:
+        """Return the vectors of an owner's texts."""
+        found = np.zeros((len(texts), self.width), dtype=np.float32)
+        for start in range(0, len(texts), _AT_ONCE):
+            some = texts[start : start + _AT_ONCE]
+            states = self._reader.text_states(some, owner)
+            found[start : start + len(some)] = _mapped(states, self._weights.text, self._weights.text_bias)
+        return found
+
+    def question(self, question: str) -> Vectors:
+        """Return the vector [1, D] of a question.
+
+        Raises:
+            InvalidInput: the question has no token, or half a character.
+        """
+        state = self._reader.question_state(question)[None]
+        return _mapped(state, self._weights.question, self._weights.question_bias)
+
+
+def nearest(vectors: Vectors, question: Vectors, *, k: int, without: Container[int] = ()) -> list[int]:
+    """Return the places of the `k` vectors that are most like a question's, the first in likeness first.
+
+    Exact: every one is compared, and of equals the later comes first.
+    """
+    likeness = vectors @ question[0]
+    order = np.lexsort((-np.arange(len(likeness)), -likeness))
+    found: list[int] = []
+    for place in order:
+        if len(found) == k:
+            break
+        if int(place) not in without:
+            found.append(int(place))
+    return found
+
+
+def _mapped(states: Tensor, weight: Tensor, bias: Tensor) -> Vectors:
+    mapped: Vectors = F.normalize(F.linear(states.float().cpu(), weight, bias), dim=-1).numpy()
+    return mapped
