@@ -1,8 +1,8 @@
-"""Trains the embedding beside a network: two linear maps of what its reader keeps, so that a text lies near its question.
+"""Trains the embedding beside a network: two linear maps of what its reader keeps; a text lies near its question.
 
     python bench/training/embedding.py OUT [--hypernetwork DIR] [--data ../shared/data/train] [--seed 1]
 
-OUT gets a copy of the network with `embedding.safetensors`, and `states.pt`, the reader's final hidden states of every
+OUT gets a copy of the network with `embedding.safetensors`, and `states.safetensors`, what the reader keeps of every
 text and question, which take most of the time: a killed run goes on from there. Loss: cross-entropy over the texts and
 over the questions of a batch (InfoNCE, van den Oord et al. 2018), a text's other questions left out.
 
@@ -24,6 +24,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from safetensors import safe_open
+from safetensors import torch as safetensors
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -60,7 +62,10 @@ class _Nobody:
 
 def answered(paths: Iterable[Path], most: int, chance: random.Random) -> list[Pair]:
     """Sentences that alone of their passage hold the answer, two questions of a passage at most."""
-    passages = [json.loads(line) for path in paths for line in gzip.open(path, "rt", encoding="utf-8")]
+    passages = []
+    for path in paths:
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            passages += [json.loads(line) for line in file]
     chance.shuffle(passages)
     found: list[Pair] = []
     for passage in passages:
@@ -98,7 +103,9 @@ class States:
         self._reader, self._path = reader, path
         self._kept: dict[str, dict[str, Tensor]] = {"texts": {}, "questions": {}}
         if path.exists():
-            self._kept = torch.load(path)
+            with safe_open(path, framework="pt") as file:
+                for kind, own in self._kept.items():
+                    own |= dict(zip(json.loads(file.metadata()[kind]), file.get_tensor(kind), strict=True))
 
     def read(self, pairs: Iterable[Pair]) -> None:
         """Read what is not there yet."""
@@ -113,14 +120,19 @@ class States:
         for at, question in enumerate(questions):
             self._kept["questions"][question] = self._reader.question_state(question).half()
             saved = self._saved(saved, "questions", at, len(questions))
-        torch.save(self._kept, self._path)
+        self._save()
 
     def _saved(self, last: float, what: str, done: int, of: int) -> float:
         if time.monotonic() - last < 60:
             return last
-        torch.save(self._kept, self._path)
+        self._save()
         print(f"{what} {done}/{of}", file=sys.stderr, flush=True)
         return time.monotonic()
+
+    def _save(self) -> None:
+        kept = {kind: own for kind, own in self._kept.items() if own}
+        names = {kind: json.dumps(list(self._kept[kind])) for kind in self._kept}
+        safetensors.save_file({kind: torch.stack(list(own.values())) for kind, own in kept.items()}, self._path, names)
 
     def texts(self, texts: Sequence[str]) -> Tensor:
         """[texts, E], each of length 1."""
@@ -205,7 +217,7 @@ def main() -> None:
     unseen = paraphrases(HERE / "../experiments/held_out/paraphrases.jsonl")
     engine = Engine.load("smollm2-135m", hypernetwork=str(given.hypernetwork))
     given.out.mkdir(parents=True, exist_ok=True)
-    states = States(engine.reader, given.out / "states.pt")
+    states = States(engine.reader, given.out / "states.safetensors")
     states.read([*pairs, *held_out, *unseen])
     weights = trained(states, pairs, given.seed)
     measure("squad", weights, states, held_out, ())

@@ -311,11 +311,5 @@ def test_nothing_lies_near_where_all_is_read():
         def nearest(self, question: str, *, k: int, without: Container[int] = ()) -> list[int]:
             raise AssertionError("all units are read anyway")
 
-    assert (
-        len(
-            retrieve(
-                told(*["Alice lives here."] * SHORTLIST), ASKED, Said(lambda text: -1.0), READER, k=1, near=Never()
-            )
-        )
-        == SHORTLIST
-    )
+    index = told(*["Alice lives here."] * SHORTLIST)
+    assert len(retrieve(index, ASKED, Said(lambda text: -1.0), READER, k=1, near=Never())) == SHORTLIST
