@@ -4,7 +4,7 @@ Two rows per query, both fed the same chosen token: the global stream and, where
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from plume_memory.errors import InvalidInput
@@ -40,6 +40,22 @@ class Query:
         return max(row.tokens for row in self.rows)
 
 
+class Cancel:
+    """Says to a decode in another thread that nobody waits for it any more. Once said, it stays said."""
+
+    def __init__(self) -> None:
+        self._reason: str | None = None
+
+    def __call__(self, reason: str) -> None:
+        """End what was given this; the first reason counts."""
+        self._reason = self._reason or reason
+
+    @property
+    def reason(self) -> str | None:
+        """Why; None until it is said."""
+        return self._reason
+
+
 @dataclass(frozen=True, slots=True)
 class DecodeSettings:
     """How a query is decoded."""
@@ -59,9 +75,10 @@ class DecodeSettings:
     """End an answer that says the same over and over; False where the whole budget is to be seen, as in `eval`."""
     grammar: Grammar | None = None
     """What an answer may look like. One that the budget cuts short finishes with "length"; none is cut as a loop."""
-
     timeout: float | None = None
     """Seconds within which the answer must be decoded, waiting for others included; None: no end."""
+    cancel: Cancel | None = field(default=None, compare=False)
+    """Ends the decode at the next step, from whatever thread; None: nobody does."""
 
     def __post_init__(self) -> None:
         for name in ("max_new_tokens", "min_new_tokens", "top_candidates"):

@@ -11,7 +11,6 @@ from plume_memory.errors import InvalidInput, MemoryNotFound, VersionNotFound
 from plume_memory.store.chain import NO_PARENT
 from plume_memory.store.tables import MemoryRow
 
-
 DEFAULT_TENANT = "default"
 """Whose memories are that nobody said a tenant of."""
 

@@ -79,7 +79,14 @@ def test_a_key_opens_what_it_is_for_until_it_is_revoked(database: Database):
     assert (found.id, found.tenant, found.writes) == (made.key.id, "acme", True)
     assert found.scopes == {"memory:read", "memory:write"}
     assert keys.get(found.id).last_used_at == moment[0]
-    for wrong in ("", "plk_", made.secret[:-1], made.secret[:-1] + "é", made.secret.swapcase(), "plk_aaaaaaaa_" + "a" * 32):
+    for wrong in (
+        "",
+        "plk_",
+        made.secret[:-1],
+        made.secret[:-1] + "é",
+        made.secret.swapcase(),
+        "plk_aaaaaaaa_" + "a" * 32,
+    ):
         assert keys.authenticate(wrong) is None
     keys.revoke(found.id)
     moment[0] += timedelta(hours=1)
