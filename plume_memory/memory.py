@@ -431,6 +431,12 @@ class ParametricMemory:
         number = self._log.head_number(self.name)
         return self._log.version(self.name, number).chain_hash if number else NO_PARENT
 
+    @property
+    def last_erasure(self) -> int:
+        """Number of the newest version of kind erase; 0 for none. What was read before it may hold what it erased."""
+        self._check_open()
+        return self._log.last_erasure(self.name)
+
     def at(self, *, version: int | None = None, time: datetime | None = None) -> "Snapshot":
         """Pin a version by number or by time; the newest when neither is given.
 

@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict, get_args
 
+from plume_memory.cancel import Cancel
 from plume_memory.errors import InvalidInput
 from plume_memory.model.grammar import Grammar
-from plume_memory.model.queries import Cancel, DecodeSettings
+from plume_memory.model.queries import DecodeSettings
 from plume_memory.policy import AnswerPolicy
 
 Unknown = Literal["abstain", "bare"]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from plume_memory.cancel import Cancel
 from plume_memory.errors import InvalidInput
 from plume_memory.model.grammar import Grammar
 from plume_memory.model.streams import Row
@@ -38,22 +39,6 @@ class Query:
     def tokens(self) -> int:
         """Tokens of the longer stream after the prompt was read."""
         return max(row.tokens for row in self.rows)
-
-
-class Cancel:
-    """Says to a decode in another thread that nobody waits for it any more. Once said, it stays said."""
-
-    def __init__(self) -> None:
-        self._reason: str | None = None
-
-    def __call__(self, reason: str) -> None:
-        """End what was given this; the first reason counts."""
-        self._reason = self._reason or reason
-
-    @property
-    def reason(self) -> str | None:
-        """Why; None until it is said."""
-        return self._reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,7 +125,7 @@ def log_name(listing: Listing) -> str:
     return listing.name if listing.tenant == DEFAULT_TENANT else listing.id
 
 
-def _of(tenant: str) -> sa.Select[Any]:
+def _of(tenant: str) -> Any:
     """The rows of one tenant: every query of this module begins here."""
     return sa.select(
         MemoryRow.public_id,

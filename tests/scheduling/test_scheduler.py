@@ -13,12 +13,13 @@ from types import FrameType
 import pytest
 import torch
 
+from plume_memory.cancel import Cancel
 from plume_memory.errors import Busy, Cancelled, DeadlineExceeded, FactorsError, InvalidInput
 from plume_memory.lora.factors import LoraFactors, Pair
 from plume_memory.model.base import BaseModel
 from plume_memory.model.grammar import Grammar
 from plume_memory.model.masks import TokenMask
-from plume_memory.model.queries import Cancel, DecodeSettings, Query, Step
+from plume_memory.model.queries import DecodeSettings, Query, Step
 from plume_memory.model.running import RunningQueries
 from plume_memory.model.streams import Row, RunningRows
 from plume_memory.records import TokenTrace
