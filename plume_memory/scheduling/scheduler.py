@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from plume_memory.errors import Busy, InvalidInput
+from plume_memory.errors import Busy, Cancelled, InvalidInput
 from plume_memory.forks import ReentrantLock
 from plume_memory.model.base import BaseModel
 from plume_memory.model.masks import Vocabulary
@@ -289,7 +289,8 @@ class Scheduler:
 
     def _end(self, request: Request, error: BaseException) -> None:
         """An error for who waits for it."""
-        self._count(failed=len(request.waiting) + len(request.running))
+        left = len(request.waiting) + len(request.running)
+        self._count(**{"cancelled" if isinstance(error, Cancelled) else "failed": left})
         self._forget(request.fail(error))
         request.wake.set()
 

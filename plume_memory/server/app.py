@@ -35,6 +35,7 @@ def create_app(pool: MemoryPool, settings: ServerSettings | None = None) -> Fast
     """
     settings = settings or ServerSettings()
     serving = Serving.of(pool, settings)
+    serving.keys.any_made()  # opens the database: a new one gets its schema, an older one is refused before anybody asks
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

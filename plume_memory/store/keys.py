@@ -10,6 +10,7 @@ import re
 import secrets
 import string
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from plume_memory.errors import InvalidInput, KeyNotFound
+from plume_memory.errors import InvalidInput, KeyNotFound, StoreUnavailable
 from plume_memory.store.checks import check_name
 from plume_memory.store.database import Database
 from plume_memory.store.directory import Directory
@@ -146,7 +147,8 @@ class Keys:
             return None
         if key.last_used_at is None or now - key.last_used_at >= _USED_EVERY:
             used = sa.update(KeyRow).where(KeyRow.id == key.id).values(last_used_at=now)
-            self._database.transact(lambda connection: connection.execute(used))
+            with suppress(StoreUnavailable):  # busy, or read-only: when it was used is worth no refused request
+                self._database.transact(lambda connection: connection.execute(used))
         return key
 
     def is_valid(self, number: str) -> bool:
