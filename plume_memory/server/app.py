@@ -8,6 +8,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
+from starlette.routing import compile_path
 
 from plume_memory import __version__
 from plume_memory.errors import PlumeError
@@ -35,7 +36,7 @@ def create_app(pool: MemoryPool, settings: ServerSettings | None = None) -> Fast
     """
     settings = settings or ServerSettings()
     serving = Serving.of(pool, settings)
-    serving.keys.any_made()  # opens the database: a new one gets its schema, an older one is refused before anybody asks
+    serving.keys.any_made()  # opens the database: a new one gets its schema, an older one is refused here
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -86,11 +87,20 @@ def _handle_errors(app: FastAPI, serving: Serving) -> None:
     async def http_error(request: Request, error: HTTPException) -> Response:
         codes = {404: "not-found", 405: "method-not-allowed"}
         code = codes.get(error.status_code, "invalid-input")
-        return said(request, Problem(error.status_code, code, str(error.detail)), dict(error.headers or {}))
+        headers = dict(error.headers or {})
+        if error.status_code == 405:  # a route knows its own methods alone, and a path may have several
+            headers["allow"] = ", ".join(_methods(app, request.url.path))
+        return said(request, Problem(error.status_code, code, str(error.detail)), headers)
 
     @app.exception_handler(Exception)
     async def unforeseen(request: Request, error: Exception) -> Response:
         return said(request, problem_of(error))
+
+
+def _methods(app: FastAPI, path: str) -> list[str]:
+    """The methods of a path, as the document has them."""
+    found = app.openapi()["paths"]
+    return sorted({name.upper() for known in found if compile_path(known)[0].match(path) for name in found[known]})
 
 
 def _describe(app: FastAPI) -> None:

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from plume_memory.errors import MemoryNotFound
 from plume_memory.server.auth import Caller
 from plume_memory.server.problems import Refused, invalid
-from plume_memory.server.settings import ServerSettings
-from plume_memory.store.checks import MAX_NUMBER
+from plume_memory.server.settings import MAX_NUMBER, ServerSettings
 from plume_memory.store.directory import Directory, ListedMemory
 from plume_memory.store.memories import is_id
 

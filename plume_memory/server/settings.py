@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+MAX_NUMBER = 2**53 - 1
+"""Largest version number that is spoken of: of larger ones JSON's readers make others."""
 UPDATE_CHARS = 20_000
 """Longest text of an update over HTTP: on two cores it is derived in about twelve seconds."""
 

@@ -4,7 +4,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from plume_memory.store.checks import MAX_NAME, MAX_NUMBER
+from plume_memory.server.settings import MAX_NUMBER
+from plume_memory.store.checks import MAX_NAME
 
 _Texts = Annotated[list[Annotated[str, Field(min_length=1)]], Field(max_length=16)]
 _Tokens = Annotated[int, Field(ge=1)]

@@ -55,7 +55,7 @@ async def export(request: Request, number: MemoryId, serving: ServingNow, caller
     openapi_extra={
         "requestBody": {
             "required": True,
-            "content": {ARCHIVE: {"schema": {"type": "string", "format": "binary"}}},
+            "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
         }
     },
 )

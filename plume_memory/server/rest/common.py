@@ -10,18 +10,26 @@ from plume_memory.errors import VersionConflict
 from plume_memory.memory import ParametricMemory
 from plume_memory.server.auth import Caller
 from plume_memory.server.naming import addressed_by_id
-from plume_memory.server.problems import Problem, Refused, invalid
+from plume_memory.server.problems import Problem, Refused
+from plume_memory.server.settings import MAX_NUMBER
 from plume_memory.server.state import Serving, stored
-from plume_memory.store.checks import MAX_NAME, MAX_NUMBER, check_name
+from plume_memory.store.checks import MAX_NAME, check_name
 from plume_memory.store.directory import ListedMemory
 
 MemoryId = Annotated[str, Path(alias="id", description="`mem_` and 26 characters.", max_length=64)]
 VersionNumber = Annotated[int, Path(alias="n", ge=1, le=MAX_NUMBER)]
 IdempotencyKey = Annotated[str | None, Header(alias="idempotency-key", min_length=1, max_length=MAX_NAME)]
-IfMatch = Annotated[str | None, Header(alias="if-match", max_length=200)]
+IfMatch = Annotated[
+    str | None,
+    Header(
+        alias="if-match",
+        pattern=r'^("v[0-9]{1,15}-[0-9a-f]{8}"|\*)$',
+        description='The ETag of the version that the write was decided on, e.g. `"v12-9c1f0a3b"`, or `*`.',
+    ),
+]
 
 _Result = TypeVar("_Result")
-_ETAG = re.compile(r'"v(\d{1,18})-([0-9a-f]{8})"')
+_ETAG = re.compile(r'"v([0-9]{1,15})-([0-9a-f]{8})"')
 
 
 async def memory_of(request: Request, serving: Serving, caller: Caller, number: str, scope: str) -> ListedMemory:
@@ -57,14 +65,11 @@ def expected_version(memory: ListedMemory, if_match: str | None) -> int | None:
     """Return the version that a write was decided on; None where its caller does not say.
 
     Raises:
-        Refused: 400, it is no ETag of ours.
         VersionConflict: the version has another hash: it is of another log.
     """
-    if if_match is None or if_match.strip() == "*":
+    named = None if if_match is None else _ETAG.fullmatch(if_match)
+    if named is None:  # not said, or *: the route lets nothing else in
         return None
-    named = _ETAG.fullmatch(if_match.strip())
-    if named is None:
-        raise invalid('If-Match is the ETag of a memory, e.g. "v12-9c1f0a3b", or *.', param="if-match")
     number = int(named.group(1))
     if number == memory.head_number and named.group(2) != memory.head_hash[:8]:
         raise VersionConflict(f"Version {number} has another hash than {named.group(2)}: it is of another log.")

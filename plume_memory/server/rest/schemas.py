@@ -18,7 +18,8 @@ from plume_memory.records import (
     Version,
     VersionKind,
 )
-from plume_memory.store.checks import MAX_NAME, MAX_NUMBER
+from plume_memory.server.settings import MAX_NUMBER
+from plume_memory.store.checks import MAX_NAME
 from plume_memory.store.directory import ListedMemory
 
 Number = Annotated[int, Field(ge=1, le=MAX_NUMBER)]
@@ -117,7 +118,7 @@ class VersionOut(BaseModel):
     text_sha256: str
     restores: int | None
     forgets: int | None
-    span: tuple[int, int] | None
+    span: list[int] | None
     metadata: dict[str, Any]
     created_at: datetime
     parent_hash: str
@@ -135,7 +136,7 @@ class VersionOut(BaseModel):
             text_sha256=version.text_sha256,
             restores=version.restores,
             forgets=version.forgets,
-            span=None if version.span is None else (version.span.start, version.span.end),
+            span=None if version.span is None else list(version.span),
             metadata=version.metadata,
             created_at=version.created_at,
             parent_hash=version.parent_hash,
@@ -206,7 +207,7 @@ class ErasedTextOut(BaseModel):
     memory: str | None
     """Id; null for another tenant's copy."""
     version: int
-    span: tuple[int, int] | None
+    span: list[int] | None
     erased_by: int
     text_sha256: str
     left_sha256: str
@@ -218,7 +219,7 @@ class ErasedTextOut(BaseModel):
         return cls(
             memory=None if memory is None else memory.id,
             version=erased.version,
-            span=None if erased.span is None else (erased.span.start, erased.span.end),
+            span=None if erased.span is None else list(erased.span),
             erased_by=erased.erased_by,
             text_sha256=erased.text_sha256,
             left_sha256=erased.left_sha256,
