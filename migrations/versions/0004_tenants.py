@@ -25,9 +25,9 @@ TENANTS = sa.table("tenants", sa.column("name", sa.String), sa.column("created_a
 
 def upgrade() -> None:
     # SQLite adds no column that is never NULL without a default.
-    op.add_column("memories", sa.Column("public_id", sa.String(30), nullable=False, server_default=""))
-    op.add_column("memories", sa.Column("tenant", sa.String(64), nullable=False, server_default="default"))
-    op.add_column("memories", sa.Column("tenant_name", sa.String(200), nullable=False, server_default=""))
+    op.add_column("memories", sa.Column("public_id", sa.String(30), nullable=False, server_default=sa.text("''")))
+    op.add_column("memories", sa.Column("tenant", sa.String(64), nullable=False, server_default=sa.text("'default'")))
+    op.add_column("memories", sa.Column("tenant_name", sa.String(200), nullable=False, server_default=sa.text("''")))
     _name_the_rows()
     op.create_index("ix_memories_public_id", "memories", ["public_id"], unique=True)
     op.create_index("ix_memories_tenant", "memories", ["tenant", "tenant_name"], unique=True)

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from plume_memory.cli.memory_commands import Hypernetwork, Model, Url
-from plume_memory.cli.output import ERR
+from plume_memory.cli.memory_commands import AsJson, Hypernetwork, Model, Url
+from plume_memory.cli.output import ERR, emit
 from plume_memory.errors import InvalidInput, MissingExtra
 from plume_memory.memory import DEFAULT_MODEL, DEFAULT_URL
 from plume_memory.pool import MemoryPool
@@ -23,7 +23,7 @@ def serve(
     model: Model = DEFAULT_MODEL,
     hypernetwork: Hypernetwork = "auto",
     host: Annotated[str, typer.Option("--host", help="Address to serve; this machine alone by default.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to serve; 0 for a free one.")] = 8000,
+    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="Port to serve.")] = 8000,
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Serve another address though no key was made: anybody comes in.")
     ] = False,
@@ -36,6 +36,7 @@ def serve(
         int, typer.Option("--rows-per-minute", min=1, help="Decode rows of one key; a question: 2.")
     ] = 1200,
     workers: Annotated[int, typer.Option("--workers", help="Only 1: one process has the model.")] = 1,
+    as_json: AsJson = False,
 ) -> None:
     """Serve memories over HTTP: OpenAI's protocol and memory's own, on one port."""
     if workers != 1:
@@ -63,7 +64,13 @@ def serve(
         app = create_app(pool, settings)
         _log_to_stdout()
         warm(app.state.serving)
-        ERR.print(f"serving http://{host}:{port}; ready once /readyz says so", style="dim", markup=False)
+        served = f"http://{host}:{port}"
+        emit(
+            {"url": served, "model": pool.model},
+            as_json,
+            lambda: ERR.print(f"serving {served}; ready once /readyz says so", style="dim", markup=False),
+        )
+        sys.stdout.flush()  # whoever waits for that line, the program does not end for a long time
         server_of(app, host=host, port=port).run()
 
 

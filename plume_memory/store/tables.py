@@ -77,11 +77,11 @@ class MemoryRow(Base):
     """For a fork: the memory it was copied from."""
     origin_version: Mapped[int | None] = mapped_column(BigInteger())
     # Of the next three the defaults are SQLite's price for a new column that is never NULL: nothing is written by them.
-    public_id: Mapped[str] = mapped_column(String(30), server_default="")
+    public_id: Mapped[str] = mapped_column(String(30), server_default=text("''"))
     """What it is called from outside: in paths, logs and metrics. Made with the row, never changed."""
-    tenant: Mapped[str] = mapped_column(String(64), server_default="default")
+    tenant: Mapped[str] = mapped_column(String(64), server_default=text("'default'"))
     """Whose it is, among the tenants of a server."""
-    tenant_name: Mapped[str] = mapped_column(String(200), server_default="")
+    tenant_name: Mapped[str] = mapped_column(String(200), server_default=text("''"))
     """What its tenant calls it: unique among the tenant's, where `name` is unique in the database."""
 
 
