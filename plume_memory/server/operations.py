@@ -92,5 +92,7 @@ class Operations:
 
 async def within(operation: Operation, seconds: float) -> bool:
     """Wait for an operation so long; tell whether it is over."""
-    await asyncio.wait({asyncio.wrap_future(operation.future)}, timeout=seconds)
+    waiting = asyncio.wrap_future(operation.future)
+    waiting.add_done_callback(lambda done: done.cancelled() or done.exception())  # seen, also if nobody waits any more
+    await asyncio.wait({waiting}, timeout=seconds)
     return operation.future.done()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from plume_memory.records import Answer
 from plume_memory.server.auth import Caller
 from plume_memory.server.problems import invalid
-from plume_memory.server.rest.schemas import AnswerOut, TraceOut
+from plume_memory.server.rest.answer_schemas import AnswerOut, TraceOut
 from plume_memory.server.state import Serving
 from plume_memory.server.traces import KeptTrace, new_trace_id
 from plume_memory.store.directory import ListedMemory

@@ -6,15 +6,15 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, Literal
 
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel
 
 from plume_memory.cancel import Cancel
 from plume_memory.server.answers import waited
 from plume_memory.server.auth import Caller
 from plume_memory.server.pinning import ROWS, Pinned, keep, pin, timeout_s
 from plume_memory.server.problems import Problem, problem_document
+from plume_memory.server.rest.answer_schemas import AnswerOut, Question, Routed, RouteQuestion
 from plume_memory.server.rest.common import MemoryId, memory_of
-from plume_memory.server.rest.schemas import PROBLEMS, AnswerOut, Question, Routed, RouteQuestion
+from plume_memory.server.rest.schemas import PROBLEMS
 from plume_memory.server.state import Identified, Serving, ServingNow
 from plume_memory.server.streams import begun, event
 
@@ -23,12 +23,6 @@ if TYPE_CHECKING:  # torch's side
     from plume_memory.model.prompt import Message
 
 router = APIRouter(prefix="/v1/memories/{id}", tags=["asking"], responses=PROBLEMS)
-
-
-class PieceEvent(BaseModel):
-    """`event: piece`: words of the answer."""
-
-    text: str
 
 
 @router.post(

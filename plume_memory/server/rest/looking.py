@@ -6,7 +6,8 @@ from fastapi import APIRouter, Path, Request, Response
 
 from plume_memory.server.auth import Caller
 from plume_memory.server.problems import Problem, Refused
-from plume_memory.server.rest.schemas import PROBLEMS, OperationOut, TraceOut
+from plume_memory.server.rest.answer_schemas import TraceOut
+from plume_memory.server.rest.schemas import PROBLEMS, OperationOut
 from plume_memory.server.state import Identified, Serving, ServingNow, stored
 from plume_memory.server.traces import KeptTrace
 

@@ -6,15 +6,10 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from plume_memory.records import (
-    Answer,
     Difference,
     ErasedText,
     ErasureCertificate,
-    ScoredUnit,
-    Signals,
-    TokenTrace,
     Transition,
-    Usage,
     Version,
     VersionKind,
 )
@@ -27,7 +22,9 @@ NumberOrNone = Annotated[int, Field(ge=0, le=MAX_NUMBER)]
 Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
 
 
-class _In(BaseModel):
+class Incoming(BaseModel):
+    """A body that is refused where it holds what nobody reads."""
+
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
@@ -67,7 +64,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 """What any of these routes may answer besides."""
 
 
-class NewMemory(_In):
+class NewMemory(Incoming):
     """A memory to be made."""
 
     name: Name
@@ -152,7 +149,7 @@ class VersionPage(BaseModel):
     has_more: bool
 
 
-class NewUpdate(_In):
+class NewUpdate(Incoming):
     """What is now true."""
 
     text: Annotated[str, Field(min_length=1)]
@@ -171,20 +168,20 @@ class UpdateOut(VersionOut):
     """Whether its factors are there; else the next question derives them."""
 
 
-class NewRollback(_In):
+class NewRollback(Incoming):
     """The version whose history is to hold again."""
 
     to: Number
 
 
-class NewFork(_In):
+class NewFork(Incoming):
     """A copy under a new name."""
 
     name: Name
     at: NumberOrNone | None = None
 
 
-class Forgetting(_In):
+class Forgetting(Incoming):
     """What is to be forgotten: a version, words, or a part of a version."""
 
     version: Number | None = None
@@ -298,92 +295,6 @@ class DifferenceOut(BaseModel):
             removed=list(found.removed),
             added=list(found.added),
         )
-
-
-class Turn(_In):
-    """A turn of a conversation."""
-
-    role: Literal["system", "user", "assistant"]
-    content: str
-
-
-class Question(_In):
-    """A question, or a conversation that ends with one."""
-
-    question: Annotated[str, Field(min_length=1)] | None = None
-    messages: Annotated[list[Turn], Field(min_length=1)] | None = None
-    version: NumberOrNone | None = None
-    stream: bool = False
-    max_new_tokens: Annotated[int, Field(ge=1)] | None = None
-    stop: Annotated[list[Annotated[str, Field(min_length=1)]], Field(max_length=16)] = []
-    top_candidates: Annotated[int, Field(ge=0, le=20)] = 0
-    unknown: Literal["abstain", "bare"] = "abstain"
-    known_at: Annotated[float, Field(ge=0, le=1)] | None = None
-
-    @model_validator(mode="after")
-    def _asks_one_thing(self) -> Self:
-        if (self.question is None) == (self.messages is None):
-            raise ValueError("give `question` or `messages`, one of them")
-        return self
-
-
-class AnswerOut(BaseModel):
-    """What a memory answered, and from what."""
-
-    trace_id: str
-    memory: str | None
-    """Id; null of the bare model."""
-    version: int
-    text: str
-    known: bool
-    confidence: float
-    evidence: ScoredUnit | None
-    evidence_units: list[ScoredUnit]
-    usage: Usage
-    finish_reason: Literal["stop", "length"]
-    signals: Signals | None
-    trace: list[TokenTrace]
-
-    @classmethod
-    def of(cls, answer: Answer, *, memory: str | None, trace_id: str) -> Self:
-        """Make one of an answer."""
-        return cls(
-            trace_id=trace_id,
-            memory=memory,
-            version=answer.version,
-            text=answer.text,
-            known=answer.known,
-            confidence=answer.confidence,
-            evidence=answer.evidence,
-            evidence_units=list(answer.evidence_units),
-            usage=answer.usage,
-            finish_reason=answer.finish_reason,
-            signals=answer.signals,
-            trace=list(answer.trace),
-        )
-
-
-class TraceOut(AnswerOut):
-    """What an answer was made of, for a while after it was given."""
-
-    question: str
-    created_at: datetime
-
-
-class RouteQuestion(_In):
-    """What units are ranked for."""
-
-    question: Annotated[str, Field(min_length=1)]
-    k: Annotated[int, Field(ge=1, le=100)] = 5
-    version: NumberOrNone | None = None
-
-
-class Routed(BaseModel):
-    """The best units, best first."""
-
-    memory: str
-    version: int
-    units: list[ScoredUnit]
 
 
 class ImportOut(BaseModel):
