@@ -14,6 +14,7 @@
     │   └── PromptTooLong
     ├── Busy                    more questions wait than are held
     ├── DeadlineExceeded        an answer was not decoded in the time given
+    ├── Cancelled               nobody waits for an answer any more
     ├── FactorsError            LoRA factors that do not fit together or do not fit the model
     ├── CheckpointError
     │   └── UnsafeCheckpoint    a pickle that names something the converter does not admit
@@ -22,6 +23,7 @@
     └── StoreError
         ├── MemoryNotFound
         ├── MemoryExists
+        ├── KeyNotFound
         ├── MemoryClosed
         ├── VersionNotFound
         ├── VersionConflict
@@ -106,6 +108,10 @@ class DeadlineExceeded(PlumeError, TimeoutError):
     """An answer was not decoded within the time its caller gave it."""
 
 
+class Cancelled(PlumeError):
+    """The answer was cancelled while it was decoded."""
+
+
 class FactorsError(PlumeError, ValueError):
     """The LoRA factors do not fit together, or do not fit the model."""
 
@@ -136,6 +142,10 @@ class MemoryNotFound(StoreError):
 
 class MemoryExists(StoreError):
     """A memory of that name exists already."""
+
+
+class KeyNotFound(StoreError):
+    """No key of that id exists in this database."""
 
 
 class MemoryClosed(StoreError):

@@ -47,6 +47,7 @@ from plume_memory.store.database import Database
 from plume_memory.store.erasure import Erasures
 from plume_memory.store.failures import shown_text
 from plume_memory.store.log import Log
+from plume_memory.store.memories import Listing
 from plume_memory.store.overruling import with_overrules
 from plume_memory.store.paths import default_artifacts, is_missing_file
 from plume_memory.store.purge import finish
@@ -250,14 +251,31 @@ class ParametricMemory:
                 ) from err
         return version
 
-    def rollback(self, *, to: int, metadata: dict[str, Any] | None = None) -> Version:
+    def rollback(
+        self,
+        *,
+        to: int,
+        metadata: dict[str, Any] | None = None,
+        idempotency_key: str | None = None,
+        expected_version: int | None = None,
+    ) -> Version:
         """Append a version whose history is again that of version `to`; nothing is deleted.
+
+        Args:
+            to: its number.
+            metadata: JSON kept with the version.
+            idempotency_key: the same key with the same `to` is one rollback, however often it is sent.
+            expected_version: append only if this is still the newest version.
 
         Raises:
             VersionNotFound: there is no version `to`.
+            VersionConflict: the memory has moved on since `expected_version`.
+            IdempotencyConflict: the key was used for something else.
         """
         self._check_open()
-        return self._log.rollback(self.name, to, metadata=metadata)
+        return self._log.rollback(
+            self.name, to, metadata=metadata, idempotency_key=idempotency_key, expected_version=expected_version
+        )
 
     @overload
     def forget(
@@ -352,8 +370,10 @@ class ParametricMemory:
         self._check_open()
         return len(finish(self._database, self._artifacts))
 
-    def fork(self, name: str, *, at: int | None = None) -> "ParametricMemory":
+    def fork(self, name: str, *, at: int | None = None, listing: Listing | None = None) -> "ParametricMemory":
         """Copy the log up to version `at` (the newest by default) into a new memory.
+
+        A server says by its listing whose the copy is; without one it is the default tenant's.
 
         What was erased since `at` is erased in the copy too, which has a version more for each such erasure.
 
@@ -365,7 +385,7 @@ class ParametricMemory:
             VersionNotFound: there is no version `at`.
         """
         self._check_open()
-        self._log.fork(self.name, name, at=at)
+        self._log.fork(self.name, name, at=at, listing=listing)
         engine = self.loaded_engine or (lambda: self.engine)
         return ParametricMemory(
             name,
@@ -411,6 +431,12 @@ class ParametricMemory:
         number = self._log.head_number(self.name)
         return self._log.version(self.name, number).chain_hash if number else NO_PARENT
 
+    @property
+    def last_erasure(self) -> int:
+        """Number of the newest version of kind erase; 0 for none. What was read before it may hold what it erased."""
+        self._check_open()
+        return self._log.last_erasure(self.name)
+
     def at(self, *, version: int | None = None, time: datetime | None = None) -> "Snapshot":
         """Pin a version by number or by time; the newest when neither is given.
 
@@ -452,9 +478,11 @@ class ParametricMemory:
         """Return the units of the newest version that bear on a question. See `Snapshot.relevant`."""
         return self.at().relevant(query, k=k)
 
-    def history(self, *, limit: int | None = None) -> list[Version]:
-        """Return the log's entries, oldest first; with a limit the newest ones."""
+    def history(self, *, limit: int | None = None, after: int | None = None) -> list[Version]:
+        """Return the log's entries, oldest first; with a limit the newest ones, or the first behind version `after`."""
         self._check_open()
+        if after is not None:
+            return self._log.versions(self.name, start=after + 1, limit=limit)
         newest = self._log.versions(self.name, limit=limit, newest_first=True)
         return newest[::-1]
 

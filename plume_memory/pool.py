@@ -21,6 +21,7 @@ from plume_memory.records import Answer
 from plume_memory.store.artifacts import ArtifactStore
 from plume_memory.store.database import Database
 from plume_memory.store.log import Log
+from plume_memory.store.memories import not_found
 from plume_memory.store.paths import default_artifacts
 
 if TYPE_CHECKING:  # torch is imported when an answer is first asked for
@@ -96,10 +97,15 @@ class MemoryPool:
     def __reduce_ex__(self, _: object) -> str:
         raise cannot_be_copied(self, "Share it between threads; elsewhere make another of the same URL.")
 
-    def memory(self, owner: str) -> ParametricMemory:
-        """Return the owner's memory, making it when there is none. Closing it is the pool's affair.
+    def memory(self, owner: str, *, create: bool = True) -> ParametricMemory:
+        """Return the owner's memory. Closing it is the pool's affair.
+
+        Args:
+            owner: its name.
+            create: whether a missing memory is made. A server says False: else whoever asks makes rows.
 
         Raises:
+            MemoryNotFound: there is none, and `create` is False.
             InvalidInput: a bad name or URL.
             SchemaError: the database belongs to another release.
             StoreUnavailable: the database cannot be opened.
@@ -111,7 +117,11 @@ class MemoryPool:
                 return self._open[owner]
         # outside the lock: one owner's slow database must not stop the others
         database = self._opened()
-        Log(database).ensure(owner)
+        log = Log(database)
+        if create:
+            log.ensure(owner)
+        elif not log.exists(owner):
+            raise not_found(owner)
         engine = self._engine or (lambda: self.engine)
         made = ParametricMemory(
             owner,
@@ -149,6 +159,26 @@ class MemoryPool:
     def names(self) -> list[str]:
         """Return the names of all memories in the database, sorted by code point."""
         return Log(self._opened()).names()
+
+    @property
+    def database(self) -> Database:
+        """Where the logs are; what a server keeps beside them, as keys, is there too."""
+        return self._opened()
+
+    @property
+    def artifacts(self) -> ArtifactStore:
+        """Where derived bytes are."""
+        return self._artifacts
+
+    @property
+    def model(self) -> str:
+        """What the model is called; known before it is loaded."""
+        return self._engine.base.name if self._engine is not None else self._model
+
+    @property
+    def loaded_engine(self) -> "Engine | None":
+        """The engine if it is there already."""
+        return self._engine
 
     def _opened(self) -> Database:
         with self._opening:

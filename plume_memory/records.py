@@ -311,6 +311,8 @@ class TokenTrace:
     """
     global_top: tuple[Candidate, ...] = ()
     evidence_top: tuple[Candidate, ...] = ()
+    top: tuple[Candidate, ...] = ()
+    """Of the distribution that `log_prob` is of."""
 
 
 @dataclass(frozen=True, slots=True)

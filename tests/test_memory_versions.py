@@ -232,3 +232,25 @@ def test_a_verification_counts_and_hashes_one_log_whatever_is_appended_meanwhile
 
     assert (found.versions, found.head_hash) == (1, first.chain_hash)
     assert memory.version == 2
+
+
+def test_a_rollback_sent_again_with_its_key_is_one(memory: ParametricMemory) -> None:
+    memory.update("Alice lives in Bern.", derive=False)
+    memory.update("Alice lives in Zurich.", derive=False)
+    first = memory.rollback(to=1, idempotency_key="k1", expected_version=2)
+
+    assert memory.rollback(to=1, idempotency_key="k1", expected_version=2) == first
+    assert memory.version == 3
+    with pytest.raises(IdempotencyConflict):
+        memory.rollback(to=2, idempotency_key="k1")
+    with pytest.raises(VersionConflict):
+        memory.rollback(to=1, expected_version=2)
+
+
+def test_the_history_goes_on_behind_a_version(memory: ParametricMemory) -> None:
+    for n in range(5):
+        memory.update(f"Alice has {n} boats.", derive=False)
+    assert [one.number for one in memory.history(limit=2, after=0)] == [1, 2]
+    assert [one.number for one in memory.history(limit=2, after=2)] == [3, 4]
+    assert [one.number for one in memory.history(after=4)] == [5]
+    assert memory.history(after=5) == []

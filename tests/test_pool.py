@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from plume_memory.errors import InvalidInput, MemoryClosed
+from plume_memory.errors import InvalidInput, MemoryClosed, MemoryNotFound
 from plume_memory.pool import MemoryPool
 from plume_memory.testing import tiny_engine
 
@@ -89,3 +89,13 @@ def test_many_owners_asked_at_once_get_their_own_answers(url: str) -> None:
         assert pool.ask_many({}) == {}
         with pytest.raises(InvalidInput):
             pool.ask_many({"user-0": ""})
+
+
+def test_a_question_with_a_wrong_name_makes_no_memory(url: str) -> None:
+    with MemoryPool(url, engine=ENGINE) as pool:
+        with pytest.raises(MemoryNotFound, match="alice"):
+            pool.memory("alice", create=False)
+        assert pool.names() == []
+        pool.memory("alice").update("Alice lives in Bern.", derive=False)
+    with MemoryPool(url, engine=ENGINE) as pool:
+        assert pool.memory("alice", create=False).version == 1

@@ -22,9 +22,10 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import ConfigDict, Field, PrivateAttr, SecretStr, field_validator
 
-from langchain_plume.messages import as_context_overflow, calls_since_user, conversation, last_chunk, unread
+from langchain_plume.messages import as_context_overflow, conversation, last_chunk, unread
 from langchain_plume.structured import Method, Schema, structured
 from langchain_plume.tool_calls import AnswerForm, CallReader, checked_choice
+from plume_memory.answering.tool_calls import TOOL_ROUNDS, calls_since_user
 from plume_memory.errors import InvalidInput
 from plume_memory.forks import Lock
 
@@ -106,7 +107,7 @@ class ChatPlume(BaseChatModel):
     max_string_chars: int = Field(default=512, ge=1)
     """Longest string of a structured answer or a tool call whose schema sets no `maxLength`: a small
     model may otherwise never close one."""
-    tool_rounds: int = Field(default=1, ge=1)
+    tool_rounds: int = Field(default=TOOL_ROUNDS, ge=1)
     """Rounds of tool calls behind a user's message; then the answer is made of what the tools said, unless a call is
     forced. A larger model may need more than one; a small one calls the same tool again."""
     unknown: Literal["bare", "abstain"] = "bare"

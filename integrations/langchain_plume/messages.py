@@ -20,6 +20,7 @@ from langchain_core.messages import (
 from langchain_core.messages.ai import UsageMetadata
 
 from langchain_plume.tool_calls import refused
+from plume_memory.answering.tool_calls import refusal
 from plume_memory.errors import InvalidInput, PromptTooLong
 
 if TYPE_CHECKING:
@@ -108,14 +109,6 @@ def _calls(message: AIMessage) -> "list[ToolCall]":
     ]
 
 
-def calls_since_user(turns: "Sequence[Message]") -> int:
-    """Return how many turns behind the user's last one called tools, where a result is the last turn; else 0."""
-    if not turns or turns[-1]["role"] != "tool":
-        return 0
-    behind = max((i for i, turn in enumerate(turns) if turn["role"] == "user"), default=-1) + 1
-    return sum(bool(turn.get("tool_calls")) for turn in turns[behind:])
-
-
 def last_chunk(
     text: str,
     calls: list[ToolCallChunk],
@@ -129,7 +122,7 @@ def last_chunk(
     evidence = answer.evidence
     calls, quoted = refused(calls, [one.unit.text for one in answer.evidence_units])
     if quoted and not text and not calls:
-        text = f"A call of {', '.join(quoted)} stands in memory; what memory was told is not carried out."
+        text = refusal(quoted)
     plume: dict[str, Any] = {
         "memory": answer.memory or None,
         "version": answer.version if answer.memory else None,

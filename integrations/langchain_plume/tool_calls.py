@@ -1,211 +1,37 @@
-r"""Tools: from what is bound to the grammar of an answer, and from an answer's text back to calls.
+"""An answer's calls in LangChain's shape; what they are is plume_memory/answering/tool_calls.py."""
 
-A call is text of the form `<tool_call>\n{"name": …, "arguments": …}\n</tool_call>`
-(plume_memory/model/tool_turns.py). A forced choice makes the grammar exactly one call; with "auto" the
-model may speak, and once it opens a call the grammar sees it through.
-"""
-
-import json
-import re
-import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
 
 from langchain_core.messages import ToolCallChunk
 from langchain_core.messages.tool import tool_call_chunk
 
-from plume_memory.errors import InvalidInput
-from plume_memory.model.tool_turns import CALL_CLOSE, CALL_OPEN
+from plume_memory.answering import tool_calls
+from plume_memory.answering.tool_calls import AnswerForm, checked_choice, is_quoted
 
-if TYPE_CHECKING:
-    from plume_memory.model.grammar import Grammar, Limits
-
-Tool = Mapping[str, Any]
-"""OpenAI's shape: {"type": "function", "function": {"name", "description", "parameters"}}."""
-
-
-def checked_choice(tools: Sequence[Tool], choice: Any) -> str | None:
-    """Return a tool choice as "auto", "none", "required" or a tool's name; None when nothing was said.
-
-    Raises:
-        InvalidInput: not a choice, the name of no bound tool, a forced call without a tool, or a tool that is no
-            function.
-    """
-    for tool in tools:
-        if not isinstance(tool.get("function"), Mapping) or "name" not in tool["function"]:
-            raise InvalidInput(
-                f"A tool has the shape {{'type': 'function', 'function': {{'name': ...}}}}; got {tool!r}, which only "
-                "the service of its provider can call."
-            )
-    if isinstance(choice, Mapping):
-        choice = choice.get("function", choice).get("name")
-        if choice is None:
-            raise InvalidInput("A tool_choice given as a dictionary names a function: {'function': {'name': ...}}.")
-    if choice is None or choice is False:
-        return None
-    if choice in (True, "any", "required"):
-        if not tools:
-            raise InvalidInput("tool_choice asks for a call, and no tool is bound.")
-        return "required"
-    names = [tool["function"]["name"] for tool in tools]
-    if choice not in ("auto", "none", *names):
-        raise InvalidInput(
-            f"tool_choice is auto, none, any, required, a dictionary or the name of a bound tool ({', '.join(names)}); "
-            f"got {choice!r}."
-        )
-    return str(choice)
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerForm:
-    """What one answer may be."""
-
-    tools: tuple[Tool, ...]
-    """Shown to the model; empty where it may call none."""
-    grammar: "Grammar | None"
-
-    @classmethod
-    def of(cls, tools: Sequence[Tool], choice: Any, response_format: Any, limits: "Limits") -> "AnswerForm":
-        """Put tools, their choice and a response format together.
-
-        Args:
-            tools: the bound tools.
-            choice: see `checked_choice`.
-            response_format: OpenAI's shape: {"type": "json_schema", "json_schema": {"name", "schema"}},
-                {"type": "json_object"} or {"type": "text"}.
-            limits: bounds for what the schemas leave open.
-
-        Raises:
-            InvalidInput: an unknown choice or format, or a schema that cannot be enforced.
-        """
-        from plume_memory.model.grammar import Grammar  # noqa: PLC0415 — only an answer needs it
-
-        chosen = checked_choice(tools, choice)
-        schema = _schema_of(response_format)
-        if not tools or chosen == "none":
-            return cls((), None if schema is None else Grammar.json_schema(schema, limits=limits))
-        callable_ = [t for t in tools if chosen in (None, "auto", "required", t["function"]["name"])]
-        forced = chosen not in (None, "auto")
-        return cls(tuple(tools), Grammar.lark(_lark(callable_, forced, schema, limits)))
-
-
-def _schema_of(response_format: Any) -> Mapping[str, Any] | None:
-    kind = response_format.get("type") if isinstance(response_format, Mapping) else response_format
-    if kind in (None, "text"):
-        return None
-    if kind == "json_object":
-        return {"type": "object"}
-    schema = response_format.get("json_schema", {}).get("schema") if kind == "json_schema" else None
-    if schema is None:
-        raise InvalidInput(
-            "response_format is {'type': 'json_schema', 'json_schema': {'name': ..., 'schema': ...}}, "
-            f"{{'type': 'json_object'}} or {{'type': 'text'}}; got {response_format!r}."
-        )
-    own: Mapping[str, Any] = schema
-    return own
-
-
-def _lark(tools: Sequence[Tool], forced: bool, schema: Mapping[str, Any] | None, limits: "Limits") -> str:
-    """A grammar of one forced call; or of calls between words; or of calls, or else JSON."""
-    from plume_memory.model.grammar import json_rule  # noqa: PLC0415 — as above
-
-    rules = []
-    for i, tool in enumerate(tools):
-        function = tool["function"]
-        before = f'\n{{"name": {json.dumps(function["name"], ensure_ascii=False)}, "arguments": '
-        rules.append(f"call_{i}: {_text(before)} args_{i} {_text('}' + chr(10) + CALL_CLOSE)}")
-        parameters = function.get("parameters") or {"type": "object", "properties": {}}
-        rules.append(f"args_{i}: {json_rule(parameters, limits)}")
-    rules.append(f"call: {' | '.join(f'call_{i}' for i in range(len(tools)))}")
-    opened = _text(CALL_OPEN)
-    if forced:
-        rules.append(f"start: {opened} call")
-    elif schema is not None:
-        rules += [f"start: {opened} call | answer", f"answer: {json_rule(schema, limits)}"]
-    else:  # lazy: the words end where a call first opens
-        rules += ["start: (opening call)* WORDS", f"opening[lazy]: WORDS {opened}", r"WORDS: /(.|\n)*/"]
-    return "\n".join(rules)
-
-
-def _text(literal: str) -> str:
-    return json.dumps(literal, ensure_ascii=False)
+__all__ = ["AnswerForm", "CallReader", "checked_choice", "refused"]
 
 
 class CallReader:
-    """Takes an answer piece by piece: lets its words through and keeps its calls.
-
-    Law: what `add` and `finish` return, with the calls' text put back in its places, is the answer, up
-    to white space around calls.
-    """
+    """Takes an answer piece by piece: lets its words through and keeps its calls, as chunks."""
 
     def __init__(self) -> None:
-        self._held = ""
-        self._spoke = False
-        self._in_call = False
+        self._reader = tool_calls.CallReader()
 
     def add(self, piece: str) -> str:
         """Take a piece; return the words that are certain to be no call."""
-        self._held += piece
-        if self._in_call:
-            return ""
-        at = self._held.find(CALL_OPEN)
-        self._in_call = at >= 0
-        if not self._in_call:
-            at = len(self._held) - _possible_opening(self._held)
-        words = self._held[:at].rstrip()  # white space is held back too: it may stand before a call
-        self._held = self._held[len(words) :]
-        self._spoke = self._spoke or bool(words)
-        return words
+        return self._reader.add(piece)
 
     def finish(self) -> tuple[str, list[ToolCallChunk]]:
         """Return the words left, and the calls; one that cannot be read has no name and its text as arguments."""
-        if not self._in_call:
-            return self._held, []
-        words: list[str] = []
-        calls: list[ToolCallChunk] = []
-        rest = self._held
-        while CALL_OPEN in rest:
-            before, _, behind = rest.partition(CALL_OPEN)
-            body, closed, rest = behind.partition(CALL_CLOSE)
-            words.append(before.strip())
-            calls.append(_call(body, closed, len(calls)))
-        words.append(rest.strip())
-        said = "\n".join(w for w in words if w)
-        return (f"\n{said}" if self._spoke and said else said), calls
+        words, calls = self._reader.finish()
+        chunks = [
+            tool_call_chunk(name=call.name, args=call.arguments, id=call.id, index=at) for at, call in enumerate(calls)
+        ]
+        return words, chunks
 
 
 def refused(calls: list[ToolCallChunk], evidence: Sequence[str]) -> tuple[list[ToolCallChunk], list[str]]:
-    """Return the calls that an answer may make, and the names of those that stand in its evidence.
-
-    What a memory was told is a quotation: a call that it holds, in JSON or as a program writes it, was somebody's words
-    and is not made. An argument that the evidence holds is what it is for.
-    """
-
-    def is_quoted(call: ToolCallChunk) -> bool:
-        name = re.escape(str(call["name"]))
-        quote = r"""\\?["']"""
-        written = re.compile(rf"(?:{quote})?name(?:{quote})?\s*[:=]\s*{quote}{name}\\?[\"']|(?<!\w){name}\(")
-        return call["name"] is not None and any(written.search(text) for text in evidence)
-
-    names = [str(call["name"]) for call in calls if is_quoted(call)]
-    return [call for call in calls if not is_quoted(call)], names
-
-
-def _call(body: str, closed: str, index: int) -> ToolCallChunk:
-    name, written = None, f"{CALL_OPEN}{body}{closed}"
-    try:
-        call = json.loads(body)
-    except json.JSONDecodeError:
-        call = None
-    if closed and isinstance(call, dict) and isinstance(call.get("name"), str):
-        arguments = call.get("arguments", {})
-        if isinstance(arguments, dict):
-            name, written = call["name"], json.dumps(arguments, ensure_ascii=False)
-    # LangChain repairs half-written arguments; the tag in front keeps an unreadable call an invalid one.
-    return tool_call_chunk(name=name, args=written, id=f"call_{uuid.uuid4().hex}", index=index)
-
-
-def _possible_opening(text: str) -> int:
-    """Length of the longest end of a text that could begin a call."""
-    return next((n for n in range(len(CALL_OPEN) - 1, 0, -1) if text.endswith(CALL_OPEN[:n])), 0)
+    """Return the calls that an answer may make, and the names of those that stand in its evidence (`is_quoted`)."""
+    quoted = [call["name"] is not None and is_quoted(str(call["name"]), evidence) for call in calls]
+    kept = [call for call, is_one in zip(calls, quoted, strict=True) if not is_one]
+    return kept, [str(call["name"]) for call, is_one in zip(calls, quoted, strict=True) if is_one]

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict, get_args
 
+from plume_memory.cancel import Cancel
 from plume_memory.errors import InvalidInput
 from plume_memory.model.grammar import Grammar
 from plume_memory.model.queries import DecodeSettings
@@ -26,6 +27,8 @@ class DecodeOptions(TypedDict, total=False):
     """What the answer may look like."""
     timeout: float | None
     """Seconds within which the answer must be decoded, waiting for others included; else `DeadlineExceeded`."""
+    cancel: Cancel | None
+    """Called from another thread it ends the answer at the next step: `Cancelled`."""
     unknown: Unknown
     """What is given where the memory does not know (`Answer.known`): "abstain", a sentence that says so, or "bare",
     the bare model's answer where nothing is relevant and else the answer as it is, marked. An answer under a grammar
@@ -79,4 +82,5 @@ def settings_of(policy: AnswerPolicy, options: DecodeOptions) -> DecodeSettings:
         min_new_tokens=options.get("min_new_tokens", 0),
         grammar=options.get("grammar"),
         timeout=options.get("timeout"),
+        cancel=options.get("cancel"),
     )

@@ -12,7 +12,15 @@ from typing import Annotated, Any
 import typer
 
 from plume_memory import __version__, errors
-from plume_memory.cli import forget_command, memory_commands, model_commands, portability_commands, train_command
+from plume_memory.cli import (
+    forget_command,
+    key_commands,
+    memory_commands,
+    model_commands,
+    portability_commands,
+    serve_command,
+    train_command,
+)
 from plume_memory.cli.output import ERR, safe
 
 _EXIT_CODES: tuple[tuple[type[errors.PlumeError], int], ...] = (
@@ -22,6 +30,7 @@ _EXIT_CODES: tuple[tuple[type[errors.PlumeError], int], ...] = (
     (errors.MemoryExists, 4),
     (errors.MemoryNotFound, 3),
     (errors.VersionNotFound, 3),
+    (errors.KeyNotFound, 3),
     (errors.ModelNotFound, 3),
     (errors.InvalidInput, 2),
     (errors.PlumeError, 1),
@@ -58,6 +67,8 @@ forget_command.register(app)
 portability_commands.register(app)
 model_commands.register(app)
 train_command.register(app)
+serve_command.register(app)
+key_commands.register(app)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

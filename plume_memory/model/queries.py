@@ -4,9 +4,10 @@ Two rows per query, both fed the same chosen token: the global stream and, where
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
+from plume_memory.cancel import Cancel
 from plume_memory.errors import InvalidInput
 from plume_memory.model.grammar import Grammar
 from plume_memory.model.streams import Row
@@ -59,9 +60,10 @@ class DecodeSettings:
     """End an answer that says the same over and over; False where the whole budget is to be seen, as in `eval`."""
     grammar: Grammar | None = None
     """What an answer may look like. One that the budget cuts short finishes with "length"; none is cut as a loop."""
-
     timeout: float | None = None
     """Seconds within which the answer must be decoded, waiting for others included; None: no end."""
+    cancel: Cancel | None = field(default=None, compare=False)
+    """Ends the decode at the next step, from whatever thread; None: nobody does."""
 
     def __post_init__(self) -> None:
         for name in ("max_new_tokens", "min_new_tokens", "top_candidates"):

@@ -204,7 +204,8 @@ def _likeliest(scores: Tensor) -> list[int]:
 def _traces(fused: Fused, tokens: list[int], tops: list[int], tokenizer: Any) -> list[TokenTrace]:
     """What each query's token was made of, on the CPU: no later read waits on the device."""
     chosen = torch.tensor(tokens, device=fused.scores.device)[:, None]
-    log_probs = pooled_log_probs(fused).gather(-1, chosen)[:, 0].tolist()
+    pooled = pooled_log_probs(fused)
+    log_probs = pooled.gather(-1, chosen)[:, 0].tolist()
     js, weights = fused.js.tolist(), fused.weight.tolist()
     return [
         TokenTrace(
@@ -215,13 +216,14 @@ def _traces(fused: Fused, tokens: list[int], tops: list[int], tokenizer: Any) ->
             log_prob=log_probs[at],
             global_top=_candidates(fused.global_log_probs[at], tops[at], tokenizer),
             evidence_top=_candidates(fused.evidence_log_probs[at], tops[at], tokenizer),
+            top=_candidates(pooled[at], tops[at], tokenizer),
         )
         for at, token in enumerate(tokens)
     ]
 
 
 def _candidates(log_probs: Tensor, count: int, tokenizer: Any) -> tuple[Candidate, ...]:
-    """The best tokens of one stream [V] with their log-probabilities."""
+    """The best tokens of one distribution [V] with their log-probabilities."""
     if count == 0:
         return ()
     best = log_probs.topk(min(count, len(log_probs)))

@@ -6,7 +6,7 @@ from collections import OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from plume_memory.errors import DeadlineExceeded
+from plume_memory.errors import Cancelled, DeadlineExceeded, PlumeError
 from plume_memory.model.queries import DecodeSettings, Query, Step
 
 
@@ -85,8 +85,10 @@ class Request:
         self.waiting.clear()
         return gone
 
-    def late(self) -> DeadlineExceeded | None:
-        """The error of a request whose time is over."""
+    def over(self) -> PlumeError | None:
+        """The error of a request that is cancelled, or whose time is over."""
+        if self.settings.cancel is not None and self.settings.cancel.reason is not None:
+            return Cancelled(f"The answer was cancelled: {self.settings.cancel.reason}.")
         left = self.seconds_left
         if left is None or left > 0:
             return None

@@ -8,12 +8,13 @@ In float32 the answers are those of one query at a time. In bfloat16 a batch add
 candidates within its rounding may change places.
 """
 
+import time
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 
-from plume_memory.errors import Busy, InvalidInput
+from plume_memory.errors import Busy, Cancelled, InvalidInput
 from plume_memory.forks import ReentrantLock
 from plume_memory.model.base import BaseModel
 from plume_memory.model.masks import Vocabulary
@@ -45,6 +46,8 @@ class Counters:
     refused: int = 0
     steps: int = 0
     """Steps of the batch."""
+    seconds: float = 0.0
+    """Of all steps, prompts included."""
     rows: int = 0
     """Rows of all steps: rows / steps is the mean batch."""
     waiting: int = 0
@@ -112,6 +115,7 @@ class Scheduler:
             InvalidInput: an empty prompt, or a grammar that this model's vocabulary cannot follow.
             Busy: too many queries wait.
             DeadlineExceeded: `settings.timeout` is over.
+            Cancelled: `settings.cancel` was called.
             ForkedEngine: this process is a fork of the one that loaded the model.
         """
         yield from self._run(self._request(queries, settings, owner, BATCH, is_streamed=True))
@@ -222,6 +226,7 @@ class Scheduler:
                 raise
 
     def _turn(self, new: dict[int, tuple[Query, DecodeSettings]]) -> None:
+        begun = time.monotonic()
         with self._base.lock, torch.inference_mode():
             steps = self._batch.admit(new) if new else []
             rows = self._batch.rows
@@ -232,7 +237,7 @@ class Scheduler:
                 if (request := self._by_number.get(number)) is not None:
                     self._end(request, error)
             self._batch.failed.clear()
-            self._count(steps=1, rows=rows)
+            self._count(steps=1, rows=rows, seconds=time.monotonic() - begun)
             self._expire()
 
     def _admitted(self) -> dict[int, tuple[Query, DecodeSettings]]:
@@ -284,7 +289,8 @@ class Scheduler:
 
     def _end(self, request: Request, error: BaseException) -> None:
         """An error for who waits for it."""
-        self._count(failed=len(request.waiting) + len(request.running))
+        left = len(request.waiting) + len(request.running)
+        self._count(**{"cancelled" if isinstance(error, Cancelled) else "failed": left})
         self._forget(request.fail(error))
         request.wake.set()
 
@@ -297,9 +303,9 @@ class Scheduler:
         self._by_number.clear()
 
     def _expire(self) -> None:
-        """End the requests whose time is over."""
+        """End the requests that are cancelled, or whose time is over."""
         for request in list(self._open):
-            if not request.is_done and (error := request.late()) is not None:
+            if not request.is_done and (error := request.over()) is not None:
                 self._end(request, error)
 
     def _forget(self, numbers: Sequence[int]) -> None:
@@ -319,6 +325,6 @@ class Scheduler:
             if asleep is not None:
                 asleep.wake.set()
 
-    def _count(self, **more: int) -> None:
+    def _count(self, **more: float) -> None:
         added = {name: getattr(self._counters, name) + value for name, value in more.items()}
         self._counters = replace(self._counters, **added)

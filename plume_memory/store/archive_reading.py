@@ -32,7 +32,7 @@ from plume_memory.store.database import Database
 from plume_memory.store.derivations import Derivations
 from plume_memory.store.json_values import MAX_DEPTH, read_json
 from plume_memory.store.log import Log
-from plume_memory.store.memories import Origin, find_memory, insert_memory
+from plume_memory.store.memories import Listing, Origin, find_memory, insert_memory
 from plume_memory.store.sources import Sources
 from plume_memory.store.tables import IS_ERASURE, VersionRow
 from plume_memory.store.verifying import verify_rows
@@ -100,7 +100,12 @@ class _DerivationLine(_Strict):
 
 
 def read_archive(
-    database: Database, path: Path, *, name: str | None = None, artifacts: ArtifactStore | None = None
+    database: Database,
+    path: Path,
+    *,
+    name: str | None = None,
+    artifacts: ArtifactStore | None = None,
+    listing: Listing | None = None,
 ) -> ArchiveContents:
     """Read an archive into a new memory of the same history, hashes and times.
 
@@ -110,6 +115,7 @@ def read_archive(
         name: of the memory; by default that in the archive.
         artifacts: put what was derived here, for all memories to use. It cannot be verified without deriving it
             again, so ask for it only if you trust who made the archive; without it the log rebuilds everything.
+        listing: see `insert_memory`.
 
     Raises:
         ArchiveError: If it is no archive, damaged, of an unknown format, does not verify, or holds a text that was
@@ -126,7 +132,7 @@ def read_archive(
         derived = [] if artifacts is None else _derived(archive, path)
         try:
             check_name(memory)
-            database.transact(lambda connection: _insert(connection, archive, path, manifest, memory))
+            database.transact(lambda connection: _insert(connection, archive, path, manifest, memory, listing))
         except IntegrityError as err:
             raise ArchiveError(f"{path.name} does not verify: {err}") from err
         except exc.IntegrityError as err:
@@ -221,7 +227,14 @@ def _check_format(content: bytes, path: Path) -> None:
         )
 
 
-def _insert(connection: sa.Connection, archive: zipfile.ZipFile, path: Path, manifest: _Manifest, name: str) -> None:
+def _insert(
+    connection: sa.Connection,
+    archive: zipfile.ZipFile,
+    path: Path,
+    manifest: _Manifest,
+    name: str,
+    listing: Listing | None,
+) -> None:
     """Write the memory and every version, then verify them; the caller's transaction undoes it all on an error."""
     lock_copies(connection, exclusive=False)
     if find_memory(connection, name) is not None:
@@ -236,6 +249,7 @@ def _insert(connection: sa.Connection, archive: zipfile.ZipFile, path: Path, man
                 head_number=head.head_number,
                 head_hash=head.head_hash,
                 origin=None if origin is None else Origin(check_name(origin.memory), origin.version),
+                listing=listing,
             )
     except exc.IntegrityError as err:  # PostgreSQL: another process was faster
         raise MemoryExists(f"A memory named {name!r} exists already: import it under another name.") from err

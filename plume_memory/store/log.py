@@ -33,6 +33,7 @@ from plume_memory.store.entries import Entry as _Entry
 from plume_memory.store.entries import append_entry
 from plume_memory.store.memories import (
     FoundMemory,
+    Listing,
     Origin,
     check_number,
     find_memory,
@@ -194,11 +195,11 @@ class Log:
         entry = _Entry("forget", "", None, version, metadata, idempotency_key, expected_version, asked=asked)
         return self._append(memory, entry, create=False)
 
-    def fork(self, memory: str, new_name: str, at: int | None = None) -> int:
+    def fork(self, memory: str, new_name: str, at: int | None = None, *, listing: Listing | None = None) -> int:
         """Copy the versions up to `at` (default: the head) into a new memory, hashes and keys included.
 
         What was erased after `at` is erased in the copy too: for each such erasure it gets a version of its own
-        behind `at`, which vouches for it.
+        behind `at`, which vouches for it. See `insert_memory` for the listing.
 
         Returns:
             The number of the new memory's head; 0 if `memory` is empty.
@@ -210,7 +211,7 @@ class Log:
         check_name(memory)
         check_name(new_name)
         try:
-            return self._database.transact(lambda connection: self._fork(connection, memory, new_name, at))
+            return self._database.transact(lambda connection: self._fork(connection, memory, new_name, at, listing))
         except exc.IntegrityError as err:
             raise MemoryExists(f"A memory named {new_name!r} exists already; choose another name.") from err
 
@@ -400,7 +401,9 @@ class Log:
             found = insert_memory(connection, memory, self._clock())
         return append_entry(connection, found, entry, metadata_json, self._clock)
 
-    def _fork(self, connection: sa.Connection, memory: str, new_name: str, at: int | None) -> int:
+    def _fork(
+        self, connection: sa.Connection, memory: str, new_name: str, at: int | None, listing: Listing | None
+    ) -> int:
         lock_copies(connection, exclusive=False)
         found = get_memory(connection, memory)
         number = found.head_number if at is None else at
@@ -415,6 +418,7 @@ class Log:
             head_number=number,
             head_hash=head_hash,
             origin=Origin(memory, number),
+            listing=listing,
         )
         return copy_prefix(connection, found, new, self._clock)
 

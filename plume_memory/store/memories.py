@@ -1,5 +1,7 @@
 """The rows of memories: found, created, and asked whether they have a version. Knows no version's content."""
 
+import re
+import secrets
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -8,6 +10,32 @@ import sqlalchemy as sa
 from plume_memory.errors import InvalidInput, MemoryNotFound, VersionNotFound
 from plume_memory.store.chain import NO_PARENT
 from plume_memory.store.tables import MemoryRow
+
+DEFAULT_TENANT = "default"
+"""Whose memories are that nobody said a tenant of."""
+
+_LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
+_ID = re.compile(f"mem_[{_LETTERS}]{{26}}")
+
+
+def new_id() -> str:
+    """Return a public id: `mem_` and 26 letters and digits, 130 random bits."""
+    return "mem_" + "".join(secrets.choice(_LETTERS) for _ in range(26))
+
+
+def is_id(text: str) -> bool:
+    """Tell whether a text has the form of a public id."""
+    return _ID.fullmatch(text) is not None
+
+
+class Listing(NamedTuple):
+    """What a memory is called from outside, and whose it is."""
+
+    id: str
+    """`new_id`."""
+    tenant: str
+    name: str
+    """Unique among the tenant's."""
 
 
 class Origin(NamedTuple):
@@ -57,8 +85,13 @@ def insert_memory(
     head_number: int = 0,
     head_hash: str = NO_PARENT,
     origin: Origin | None = None,
+    listing: Listing | None = None,
 ) -> FoundMemory:
-    """Create a memory's row; one of the same name makes it a `sqlalchemy.exc.IntegrityError`."""
+    """Create a memory's row; one of the same name makes it a `sqlalchemy.exc.IntegrityError`.
+
+    Without a listing it gets a new id, and is the default tenant's by the same name.
+    """
+    listing = listing or Listing(new_id(), DEFAULT_TENANT, name)
     origin_name, origin_version = origin or (None, None)
     values = {
         "name": name,
@@ -67,6 +100,9 @@ def insert_memory(
         "head_hash": head_hash,
         "origin_name": origin_name,
         "origin_version": origin_version,
+        "public_id": listing.id,
+        "tenant": listing.tenant,
+        "tenant_name": listing.name,
     }
     result = connection.execute(sa.insert(MemoryRow).values(values).returning(MemoryRow.id))
     return FoundMemory(result.scalar_one(), name, head_number, head_hash, origin_name, origin_version)

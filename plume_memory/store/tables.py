@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     CheckConstraint,
     DateTime,
     Dialect,
@@ -62,6 +63,8 @@ class MemoryRow(Base):
     __table_args__ = (
         UniqueConstraint("name", name="uq_memories_name"),
         CheckConstraint("head_number >= 0", name="ck_memories_head_number"),
+        Index("ix_memories_public_id", "public_id", unique=True),
+        Index("ix_memories_tenant", "tenant", "tenant_name", unique=True),
     )
 
     # SQLite numbers only a column declared INTEGER by itself.
@@ -73,6 +76,13 @@ class MemoryRow(Base):
     origin_name: Mapped[str | None] = mapped_column(String(200))
     """For a fork: the memory it was copied from."""
     origin_version: Mapped[int | None] = mapped_column(BigInteger())
+    # Of the next three the defaults are SQLite's price for a new column that is never NULL: nothing is written by them.
+    public_id: Mapped[str] = mapped_column(String(30), server_default=text("''"))
+    """What it is called from outside: in paths, logs and metrics. Made with the row, never changed."""
+    tenant: Mapped[str] = mapped_column(String(64), server_default=text("'default'"))
+    """Whose it is, among the tenants of a server."""
+    tenant_name: Mapped[str] = mapped_column(String(200), server_default=text("''"))
+    """What its tenant calls it: unique among the tenant's, where `name` is unique in the database."""
 
 
 class VersionRow(Base):
@@ -175,3 +185,35 @@ class UnfinishedErasureRow(Base):
         BigInteger(), ForeignKey("memories.id", name="fk_unfinished_erasures_memory_id"), primary_key=True
     )
     number: Mapped[int] = mapped_column(BigInteger(), primary_key=True, autoincrement=False)
+
+
+class TenantRow(Base):
+    """One who has memories of his own on a server, and keys to them."""
+
+    __tablename__ = "tenants"
+
+    name: Mapped[str] = mapped_column(String(64), primary_key=True)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime())
+
+
+class KeyRow(Base):
+    """A key to a server. Of its secret the sha256 alone is kept."""
+
+    __tablename__ = "api_keys"
+
+    id: Mapped[str] = mapped_column(String(8), primary_key=True)
+    sha256: Mapped[str] = mapped_column(String(64))
+    """Of the whole key, as it is sent."""
+    tenant: Mapped[str] = mapped_column(String(64), ForeignKey("tenants.name", name="fk_api_keys_tenant"))
+    scopes: Mapped[str] = mapped_column(String(200))
+    """Separated by blanks, sorted."""
+    memory: Mapped[str | None] = mapped_column(String(30))
+    """The public id of the one memory it opens; NULL for all of the tenant's."""
+    writes: Mapped[bool] = mapped_column(Boolean())
+    """Whether what a user says in a chat is written where the call does not say."""
+    label: Mapped[str] = mapped_column(String(200))
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime())
+    expires_at: Mapped[datetime | None] = mapped_column(UtcDateTime())
+    revoked_at: Mapped[datetime | None] = mapped_column(UtcDateTime())
+    last_used_at: Mapped[datetime | None] = mapped_column(UtcDateTime())
+    """To the minute."""

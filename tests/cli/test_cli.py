@@ -128,7 +128,7 @@ def test_a_database_of_an_older_release_names_the_command_that_upgrades_it(plume
     assert code == 1
     command = re.search("`plume (db upgrade .*)`", " ".join(err.split()))
     assert command
-    assert plume(*command[1].split(), "--json")[1]["revision"] == "0003"
+    assert plume(*command[1].split(), "--json")[1]["revision"] == "0004"
     assert [v["number"] for v in plume("history", "-m", "alice", "--json")[1]] == [1, 2, 3, 4, 5]
 
 

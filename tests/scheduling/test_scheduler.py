@@ -7,12 +7,14 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 from types import FrameType
 
 import pytest
 import torch
 
-from plume_memory.errors import Busy, DeadlineExceeded, FactorsError, InvalidInput
+from plume_memory.cancel import Cancel
+from plume_memory.errors import Busy, Cancelled, DeadlineExceeded, FactorsError, InvalidInput
 from plume_memory.lora.factors import LoraFactors, Pair
 from plume_memory.model.base import BaseModel
 from plume_memory.model.grammar import Grammar
@@ -376,3 +378,37 @@ def test_values_that_wait_or_turn_for_ever_are_refused(base: BaseModel) -> None:
         DecodeSettings(stop=(1,))  # type: ignore[arg-type]
     endless = DecodeSettings(max_new_tokens=4, timeout=1e12)
     assert len(ids(Scheduler(base), query(base, 1), endless)) <= 4
+
+
+@pytest.mark.parametrize("is_streamed", [True, False])
+def test_a_cancelled_decode_ends_with_the_next_step_whoever_leads(base: BaseModel, is_streamed: bool) -> None:
+    scheduler, cancel = Scheduler(base), Cancel()
+    settings = replace(LONG, cancel=cancel)
+    with closing(scheduler.stream([query(base, 2)], LONG)) as other, ThreadPoolExecutor(1) as threads:
+        next(other)
+
+        def decoded() -> object:
+            if is_streamed:
+                return list(scheduler.stream([query(base, 1)], settings))
+            return scheduler.decode([query(base, 1)], settings)
+
+        waiting = threads.submit(decoded)
+        while scheduler.counters().running < 2:
+            next(other)
+        cancel("its caller went away")
+        steps = scheduler.counters().steps
+        with pytest.raises(Cancelled, match="its caller went away"):
+            waiting.result(timeout=30)
+        next(other)
+        assert scheduler.counters().steps - steps <= 3
+        assert scheduler.counters().running == 1
+        assert scheduler._batch.rows == 2
+    assert scheduler.counters().seconds > 0
+
+
+def test_what_is_cancelled_already_is_not_begun(base: BaseModel) -> None:
+    scheduler, cancel = Scheduler(base), Cancel()
+    cancel("nobody waits")
+    with pytest.raises(Cancelled):
+        scheduler.decode([query(base, 1)], replace(SETTINGS, cancel=cancel))
+    assert scheduler.counters().running == 0

@@ -1,0 +1,85 @@
+"""`plume serve`: the HTTP server on a database and a model."""
+
+import logging
+import sys
+from typing import Annotated
+
+import typer
+
+from plume_memory.cli.memory_commands import AsJson, Hypernetwork, Model, Url
+from plume_memory.cli.output import ERR, emit
+from plume_memory.errors import InvalidInput, MissingExtra
+from plume_memory.memory import DEFAULT_MODEL, DEFAULT_URL
+from plume_memory.pool import MemoryPool
+
+
+def register(app: typer.Typer) -> None:
+    """Add this command to the tree."""
+    app.command()(serve)
+
+
+def serve(
+    url: Url = DEFAULT_URL,
+    model: Model = DEFAULT_MODEL,
+    hypernetwork: Hypernetwork = "auto",
+    host: Annotated[str, typer.Option("--host", help="Address to serve; this machine alone by default.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="Port to serve.")] = 8000,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Serve another address though no key was made: anybody comes in.")
+    ] = False,
+    map_header: Annotated[
+        list[str] | None,
+        typer.Option("--map-header", help="A header that names a memory, for keys that may act-as. Repeatable."),
+    ] = None,
+    requests: Annotated[int, typer.Option("--requests-per-minute", min=1, help="Of one key.")] = 600,
+    rows: Annotated[
+        int, typer.Option("--rows-per-minute", min=1, help="Decode rows of one key; a question: 2.")
+    ] = 1200,
+    workers: Annotated[int, typer.Option("--workers", help="Only 1: one process has the model.")] = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Serve memories over HTTP: OpenAI's protocol and memory's own, on one port."""
+    if workers != 1:
+        raise InvalidInput(
+            f"--workers {workers}: one process serves one model. Its scheduler decodes all requests in one batch, "
+            "which several processes would split, each with the weights in memory once more. Leave it out; for more "
+            "machines start a server on each, on one PostgreSQL database."
+        )
+    try:
+        from plume_memory.server.app import create_app  # noqa: PLC0415 — an extra
+        from plume_memory.server.running import check_address, is_loopback, server_of, warm  # noqa: PLC0415 — as above
+        from plume_memory.server.settings import UPDATE_CHARS, ServerSettings  # noqa: PLC0415 — as above
+        from plume_memory.store.keys import Keys  # noqa: PLC0415 — as above
+    except ImportError as err:
+        raise MissingExtra(f"`plume serve` needs the extra: pip install 'plume-memory[server]' ({err}).") from err
+    with MemoryPool(url, model=model, hypernetwork=hypernetwork, max_update_chars=UPDATE_CHARS) as pool:
+        check_address(host, Keys(pool.database), is_insecure=insecure)
+        settings = ServerSettings(
+            needs_key=not is_loopback(host) and not insecure,
+            local_only=is_loopback(host),
+            mapped_headers=tuple(name.lower() for name in map_header or ()),
+            requests_per_minute=requests,
+            rows_per_minute=rows,
+        )
+        app = create_app(pool, settings)
+        _log_to_stdout()
+        warm(app.state.serving)
+        served = f"http://{host}:{port}"
+        emit(
+            {"url": served, "model": pool.model},
+            as_json,
+            lambda: ERR.print(f"serving {served}; ready once /readyz says so", style="dim", markup=False),
+        )
+        sys.stdout.flush()  # whoever waits for that line, the program does not end for a long time
+        server_of(app, host=host, port=port).run()
+
+
+def _log_to_stdout() -> None:
+    """Access lines to stdout as they are; everything else to stderr."""
+    access = logging.getLogger("plume_memory.server.access")
+    handler = logging.StreamHandler(sys.stdout)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    access.addHandler(handler)
+    access.setLevel(logging.INFO)
+    access.propagate = False
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")

@@ -1,0 +1,1 @@
+"""OpenAI's protocol: chat completions, stateless responses, models. Clients find things where they look."""

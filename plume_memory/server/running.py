@@ -1,0 +1,118 @@
+"""Runs the application: warms the model, serves, and ends in order.
+
+The order at a stop (SIGTERM, SIGINT): not ready any more, no new work, streams may end for a while, the others are
+ended with an error, then the sockets, then the model and the database. uvicorn alone would close the sockets first,
+and then wait for open streams without end.
+"""
+
+import asyncio
+import ipaddress
+import logging
+import threading
+import time
+from types import FrameType
+
+import uvicorn
+from fastapi import FastAPI
+
+from plume_memory.errors import InvalidInput, PlumeError
+from plume_memory.server.state import Serving
+from plume_memory.store.keys import Keys
+
+_LOGGER = logging.getLogger(__name__)
+_TICK_S = 0.1
+_LAST_WORDS_S = 3.0
+"""For ended streams to say so, and for uvicorn to close its connections."""
+
+
+class DrainingServer(uvicorn.Server):
+    """uvicorn's server, which ends as the module says. A second signal ends it at once."""
+
+    def __init__(self, config: uvicorn.Config, serving: Serving) -> None:
+        super().__init__(config)
+        self._serving = serving
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin to drain; at the second signal stop."""
+        if self._serving.condition.is_draining:
+            super().handle_exit(sig, frame)
+        self._serving.condition.is_draining = True
+        self._serving.metrics.draining.set(1)
+
+    async def main_loop(self) -> None:
+        """Serve until the drain is over."""
+        drain = asyncio.create_task(self._drained())
+        try:
+            await super().main_loop()
+        finally:
+            drain.cancel()
+
+    async def _drained(self) -> None:
+        condition = self._serving.condition
+        while not condition.is_draining:
+            await asyncio.sleep(_TICK_S)
+        await self._idle_within(self._serving.settings.drain_s)
+        self._serving.answers.cancel_all("the server is being stopped")
+        await self._idle_within(_LAST_WORDS_S)
+        self.should_exit = True
+
+    async def _idle_within(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while self._serving.condition.in_flight and time.monotonic() < deadline:
+            await asyncio.sleep(_TICK_S)
+
+
+def server_of(app: FastAPI, *, host: str, port: int) -> DrainingServer:
+    """Return the server of an application; `run()` serves until it is told to stop."""
+    config = uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        access_log=False,  # it prints whole paths; access.py says what is to be said
+        log_config=None,
+        server_header=False,
+        timeout_graceful_shutdown=round(_LAST_WORDS_S),
+    )
+    serving: Serving = app.state.serving
+    return DrainingServer(config, serving)
+
+
+def warm(serving: Serving) -> threading.Thread:
+    """Load the model in a thread and let it answer once: until then the server lives, and is not ready."""
+    thread = threading.Thread(target=_warm, args=[serving], name="plume-warm", daemon=True)
+    thread.start()
+    return thread
+
+
+def _warm(serving: Serving) -> None:
+    from plume_memory.answering.pinned import Snapshot  # noqa: PLC0415 — torch: seconds
+
+    try:
+        Snapshot.of_nothing(serving.pool.engine).ask("Hello?", max_new_tokens=1, unknown="bare")
+    except PlumeError as err:
+        _LOGGER.error("The model could not be loaded: the server is not ready.", exc_info=err)
+        return
+    serving.condition.is_warm = True
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether an address is this machine's own."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def check_address(host: str, keys: Keys, *, is_insecure: bool) -> None:
+    """Refuse to serve other machines as long as anybody would be let in.
+
+    Raises:
+        InvalidInput: no key was ever made, and nobody said that this is meant.
+    """
+    if not is_loopback(host) and not is_insecure and not keys.any_made():
+        raise InvalidInput(
+            f"{host} is no address of this machine alone, and no key was made: anybody could read and write every "
+            "memory. Make one with `plume keys create`, or say --insecure."
+        )
