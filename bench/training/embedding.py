@@ -36,7 +36,7 @@ from plume_memory.lru import Owned
 from plume_memory.retrieval.reader import Reader
 
 HERE = Path(__file__).parent
-WIDTH, BATCH, EPOCHS, RATE, DECAY, DROPOUT = 128, 512, 12, 2e-3, 0.05, 0.2
+WIDTH, BATCH, EPOCHS, RATE, DECAY, DROPOUT = 128, 512, 24, 2e-3, 0.05, 0.5
 PARAPHRASES_TIMES = 3
 """How often the paraphrases are seen an epoch: they are few, and what the words cannot find."""
 _SENTENCE = re.compile(r"[^.!?\n]+[.!?]*[\"')\]]*")
