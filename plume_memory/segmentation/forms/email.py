@@ -1,0 +1,208 @@
+"""Mails: the newest part, and the mails it quotes, which are older however they stand.
+
+The headers are read by the standard library. Of a mail in MIME the parts are read one by one; one that is encoded
+(base64, quoted-printable) is said as it reads, and its unit points at the whole part.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+from email import message_from_string, policy
+from email.message import EmailMessage
+from email.utils import getaddresses
+
+from plume_memory.segmentation.forms.html import html_pieces
+from plume_memory.segmentation.forms.piece import Piece, lines_of
+from plume_memory.segmentation.stamps import STAMP, DayOrder, day_alone, mail_time
+
+_FROM = r"(?:From|Von|De|Da|Van)"
+_HEADER = re.compile(r"(?:From|To|Cc|Bcc|Subject|Date|Sent|Reply-To|Message-ID|Received|Return-Path|MIME-Version|"
+                     r"Content-Type|Delivered-To|In-Reply-To|References|X-[\w-]+|DKIM-Signature):(?: |\t|$)", re.IGNORECASE)  # fmt: skip
+_QUOTE = re.compile(r"[ \t]*((?:>[ ]?)+)")
+_WROTE = re.compile(
+    r"(?:On|Am|Le|El|Il|Op) .{6,200}(?:wrote|schrieb(?: .{1,80})?|a écrit|escribió|ha scritto|schreef) ?:\s*$"
+)
+_ORIGINAL = re.compile(r"\s*(?:[-_]{5,}\s*$|-{2,} ?(?:Original|Forwarded|Ursprüngliche|Weitergeleitete)[\w ]{0,30}-{2,}\s*$"
+                       r"|Begin forwarded message:)", re.IGNORECASE)  # fmt: skip
+_QUOTED_HEADER = re.compile(
+    rf"[*]?({_FROM}|Sent|Date|Gesendet|Datum|Envoyé|To|An|À|Cc|Subject|Betreff|Objet|Oggetto|Asunto)[*]?:[*]?[ \t]+(.*)$"
+)
+_ADDRESS = re.compile(r"[<\[]?(?:mailto:)?[\w.+-]{1,64}@[\w.-]{1,120}[>\]]?")
+_LONG_DAY = re.compile(
+    r"\d{1,2}\.?,? (?:\w{3,9}\.?,? )?\d{4}|\w{3,9}\.? \d{1,2},? \d{4}|\d{1,4}[./-]\d{1,2}[./-]\d{2,4}"
+)
+_SIGNATURE = re.compile(r"-- ?$")
+_MOST_HEADER_LINES = 60
+
+
+@dataclass(slots=True)
+class _Part:
+    """What one person wrote in a mail."""
+
+    depth: int
+    """0 the mail itself, 1 what it quotes, …"""
+    lines: list[tuple[int, str]]
+    speaker: str | None = None
+    time: datetime | None = None
+
+
+def is_email(text: str) -> bool:
+    """Whether a text begins with the headers of a mail: two of them at least, and who it is from."""
+    head = text.lstrip("\ufeff\r\n").split("\n\n", maxsplit=1)[0].split("\n")[:_MOST_HEADER_LINES]
+    found = [match.group().split(":")[0].lower() for line in head if (match := _HEADER.match(line))]
+    first = bool(head) and (_HEADER.match(head[0]) is not None or head[0].startswith("From "))
+    return first and len(found) > 1 and "from" in found and not found.count("from") > 1
+
+
+def email_pieces(text: str) -> list[Piece] | None:
+    """Read a mail, or what a mail program shows of one; the oldest part first. None if it has no headers."""
+    begun = len(text) - len(text.lstrip("\ufeff\r\n"))
+    if not is_email(text):
+        return None
+    first_line = text.find("\n", begun) + 1 if text.startswith("From ", begun) else begun
+    blank = re.search(r"\n[ \t\r]*\n", text[first_line:])
+    head_end = first_line + blank.end() if blank else len(text)
+    mail = message_from_string(text[first_line:], EmailMessage, policy=policy.default)
+    speaker, time = _who(str(mail["From"] or "")), mail_time(str(mail["Date"] or mail["Sent"] or ""))
+    subject = " ".join(str(mail["Subject"] or "").split())
+    headings = (f"Subject: {subject}",) if subject else ()
+    to = ", ".join(_who(str(mail[key])) or "" for key in ("To", "Cc") if mail[key])
+    head = f"Mail from {speaker} to {to}{f' about {subject}' if subject else ''}." if to else subject
+    first = Piece(begun, head_end, said=head or None, speaker=speaker, time=time)
+    own = Piece(head_end, len(text), headings, speaker=speaker, time=time)
+    if mail.is_multipart() or mail["Content-Transfer-Encoding"] or mail.get_content_type() != "text/plain":
+        return [first, *_mime(text, head_end, mail, own)]
+    return [*_body(text, head_end, own), first]
+
+
+def _mime(text: str, start: int, mail: EmailMessage, own: Piece) -> Iterator[Piece]:
+    """Yield the parts that people read, each found in the text again where it stands there as it reads."""
+    for part in _read_parts(mail):
+        content = part.get_content()
+        at = text.find(content.strip(), start) if content.strip() else -1
+        html = part.get_content_type() == "text/html"
+        found = html_pieces(content) or [] if html else list(_body(content, 0, own))
+        if at >= 0:
+            lead = at - (len(content) - len(content.lstrip()))
+            yield from (_under(own, piece, piece.start + lead, piece.end + lead, content) for piece in found)
+        else:  # encoded
+            for piece in found:
+                said = content[piece.body or piece.start : piece.end] if piece.said is None else piece.said
+                yield replace(_under(own, piece, start, len(text), content), said=said.strip(), cut="never")
+
+
+def _under(own: Piece, piece: Piece, start: int, end: int, content: str) -> Piece:
+    by = start - piece.start
+    headings = piece.headings if piece.headings[:1] == own.headings else (*own.headings, *piece.headings)
+    return replace(piece, start=start, end=end, headings=headings, body=piece.body + by if piece.body else 0,
+                   speaker=piece.speaker or own.speaker, time=piece.time or own.time)  # fmt: skip
+
+
+def _read_parts(mail: EmailMessage) -> list[EmailMessage]:
+    """Its texts; of two forms of one text the plain one."""
+    body = mail.get_body(preferencelist=("plain", "html"))
+    others = (
+        [part for part in mail.iter_attachments() if part.get_content_maintype() == "text"]
+        if mail.is_multipart()
+        else []
+    )
+    return [part for part in ([body] if body is not None else []) + others if isinstance(part, EmailMessage)]
+
+
+def _body(text: str, start: int, own: Piece) -> Iterator[Piece]:
+    """Yield the parts of a body, the oldest first: what is quoted deeper is older, and at one depth what is dated so."""
+    parts = [part for part in _parts(text, start, own) if any(line.strip("> \t") for _, line in part.lines)]
+    deepest_first = sorted(range(len(parts)), key=lambda at: -parts[at].depth)
+    for at in deepest_first:
+        part = parts[at]
+        first, (last, line) = part.lines[0][0], part.lines[-1]
+        end = last + len(line)
+        marked = any(_QUOTE.match(line) for _, line in part.lines)
+        if not marked:
+            yield Piece(first, end, own.headings, None, part.speaker, part.time, cut="statements")
+            continue
+        yield from _quoted(part, own)
+
+
+def _quoted(part: _Part, own: Piece) -> Iterator[Piece]:
+    """Yield the paragraphs of a quote, said without its marks."""
+    paragraph: list[tuple[int, str]] = []
+    for start, line in [*part.lines, (0, "")]:
+        words = _QUOTE.sub("", line, count=1).strip()
+        if words:
+            paragraph.append((start, line))
+        elif paragraph:
+            said = " ".join(_QUOTE.sub("", line, count=1).strip() for _, line in paragraph)
+            end = paragraph[-1][0] + len(paragraph[-1][1])
+            yield Piece(paragraph[0][0], end, own.headings, said, part.speaker, part.time)
+            paragraph = []
+
+
+def _parts(text: str, start: int, own: Piece) -> Iterator[_Part]:
+    """Yield what follows one another in a body, a part for each writer."""
+    part = _Part(0, [], own.speaker, own.time)
+    inner = 0  # parts that a separator began, which are not marked line by line
+    last_at_depth: dict[int, tuple[str | None, datetime | None]] = {0: (own.speaker, own.time)}
+    lines = [(start + at, line) for at, line in lines_of(text[start:])]
+    for number, (at, line) in enumerate(lines):
+        marks = _QUOTE.match(line)
+        depth = inner + (marks.group(1).count(">") if marks else 0)
+        words = line[marks.end() :] if marks else line
+        following = lines[number + 1][1] if number + 1 < len(lines) else ""
+        wrote = _WROTE.match(words) or _WROTE.match(f"{words.strip()} {_QUOTE.sub('', following, count=1)}")
+        if wrote:
+            last_at_depth[depth + 1] = _announced(wrote.group())
+            depth += 1  # the line belongs to what it announces
+        header = _QUOTED_HEADER.match(words)
+        before = lines[number - 1][1] if number else ""
+        if header and re.fullmatch(_FROM, header.group(1)) and (not before.strip("> \t") or _ORIGINAL.match(before)):
+            if not marks:
+                inner += 1
+                depth += 1
+            last_at_depth[depth] = (_who(header.group(2)), None)
+        elif header and header.group(1) in ("Sent", "Date", "Gesendet", "Datum", "Envoyé") and depth in last_at_depth:
+            last_at_depth[depth] = (last_at_depth[depth][0], _long_time(header.group(2)))
+        if not words.strip() and not marks:
+            depth = part.depth  # a blank line belongs to what it stands in
+        speaker, time = last_at_depth.get(depth, (None, None))
+        if depth != part.depth or (speaker, time) != (part.speaker, part.time):
+            yield part
+            part = _Part(depth, [], speaker, time)
+        part.lines.append((at, line))
+    yield part
+
+
+def _who(written: str) -> str | None:
+    """A person's name in a header, else the address."""
+    names = [name or address for name, address in getaddresses([written.replace("[mailto:", "<").replace("]", ">")])]
+    return ", ".join(name.strip("'\" ") for name in names if name) or written.strip() or None
+
+
+def _announced(line: str) -> tuple[str | None, datetime | None]:
+    """Who wrote what is quoted, and when: "On Tue, 3 Mar 2026 at 10:12, Anna Keller <anna@example.org> wrote:"."""
+    who = _ADDRESS.sub("", re.sub(r"(?:wrote|schrieb|a écrit|escribió|ha scritto|schreef)", ",", line))
+    stamp = re.split(rf"{STAMP}(?: ?\w{{2,4}})?,?|\d{{4}},?", who)[-1]
+    return " ".join(stamp.replace(":", " ").split()).strip(" ,<>") or None, _long_time(line)
+
+
+def _long_time(written: str) -> datetime | None:
+    """The time of a line that says it in words or numbers."""
+    found = mail_time(written)
+    if found is not None:
+        return found
+    day, clock = _LONG_DAY.search(written), re.search(r"\d{1,2}:\d{2}(?: ?[AaPp][Mm])?", written)
+    if day is None:
+        return None
+    written_day = _read_day(day.group())
+    if written_day is None or clock is None:
+        return written_day
+    timed = DayOrder([]).read(f"{written_day:%d.%m.%Y} {clock.group()}")
+    return timed or written_day
+
+
+def _read_day(written: str) -> datetime | None:
+    numbers = (
+        DayOrder([written]).read(written) if written[-1].isdigit() and not any(map(str.isalpha, written)) else None
+    )
+    return numbers or day_alone(written.replace(",", "").replace(".", ""))
