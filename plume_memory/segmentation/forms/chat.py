@@ -68,7 +68,8 @@ def chat_pieces(text: str) -> list[Piece] | None:
     first = messages[0].start
     pieces = [Piece(0, first, cut="statements")] if text[:first].strip() else []
     for message, end in zip(messages, [*(one.start for one in messages[1:]), len(text)], strict=True):
-        if text[message.body : end].strip():
+        said = text[message.body : end].strip()
+        if said and not _day(said):  # the day is said of every message
             pieces.append(_piece(message, end))
     return pieces
 

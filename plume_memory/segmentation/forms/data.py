@@ -60,8 +60,22 @@ def data_pieces(text: str) -> list[Piece] | None:
 
 
 def is_data(text: str) -> bool:
-    """Whether a text is clearly such a document."""
-    return _json_values(text) is not None or any(read(text) for read in (_toml_node, _ini_node, _yaml_node))
+    """Whether a text is clearly such a document: it has fields, and if only lines tell so, more than one."""
+    node = json_node(text)
+    if node is not None:
+        return _has_fields(node, 1)
+    found = (read(text) for read in (_toml_node, _ini_node, _yaml_node))
+    return any(node is not None and _has_fields(node, 2) for node in found)
+
+
+def _has_fields(root: Node, needed: int) -> bool:
+    """Whether so many values have a key."""
+    waiting = [root]
+    while waiting and needed > 0:
+        node = waiting.pop()
+        needed -= sum(key is not None and child.scalar is not None for key, child in node.entries)
+        waiting += [child for _, child in node.entries]
+    return needed <= 0
 
 
 # --- JSON -----------------------------------------------------------------------------------------
@@ -198,7 +212,7 @@ class _Placed:
             written = match.group(1) or match.group(2) or match.group(3)
             self._keys.setdefault(written.rsplit(".", maxsplit=1)[-1].strip(), deque()).append(starts[-1])
         ends = sorted([*starts, *(match.start() for match in _SECTION_LINE.finditer(text)), len(text)])
-        self._ends = dict(zip(ends, ends[1:], strict=False))
+        self._ends = dict(pairwise(ends))
         self._last = (0, 0)
 
     def node(self, value: Any, key: str | None = None, depth: int = 0) -> Node | None:
@@ -245,11 +259,12 @@ def _said(root: Node) -> Iterator[Piece]:
         else:
             own = _phrase(node, key, kind)
             named_above = (own, *above) if own else above
+            naming, plain = _name_key(node), _phrase(node, key, kind, unnamed=True)
+            for_name = (plain, *above) if plain else above
             below = []
             for number, (name, child) in enumerate(node.entries, start=1):
-                if name is not None and child.scalar is not None and name == _name_key(node):
-                    of = (_phrase(node, key, kind, unnamed=True), *above)
-                    below.append((name, child, tuple(one for one in of if one), ""))
+                if name is not None and child.scalar is not None and name == naming:
+                    below.append((name, child, for_name, ""))
                 elif name is not None:
                     below.append((name, child, named_above, ""))
                 else:
@@ -270,9 +285,8 @@ def _phrase(node: Node, key: str | None, kind: str, *, unnamed: bool = False) ->
     if name is None:
         return words
     own = " ".join((name.scalar or "").split())
-    code = next(
-        (child.scalar for at, child in node.entries if at and child.scalar and is_code(at) and at != chosen), ""
-    )
+    codes = (child.scalar for at, child in node.entries if at and child.scalar and is_code(at) and at != chosen)
+    code = next(codes, None)
     own = f"{own} ({code})" if code else own
     if kind and words not in ("entry", "value"):
         return f"the {words} {own}"

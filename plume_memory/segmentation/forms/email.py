@@ -5,12 +5,13 @@ The headers are read by the standard library. Of a mail in MIME the parts are re
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from email import message_from_string, policy
 from email.message import EmailMessage
 from email.utils import getaddresses
+from typing import NamedTuple
 
 from plume_memory.segmentation.forms.html import html_pieces
 from plume_memory.segmentation.forms.piece import Piece, lines_of
@@ -32,7 +33,9 @@ _ADDRESS = re.compile(r"[<\[]?(?:mailto:)?[\w.+-]{1,64}@[\w.-]{1,120}[>\]]?")
 _LONG_DAY = re.compile(
     r"\d{1,2}\.?,? (?:\w{3,9}\.?,? )?\d{4}|\w{3,9}\.? \d{1,2},? \d{4}|\d{1,4}[./-]\d{1,2}[./-]\d{2,4}"
 )
-_SIGNATURE = re.compile(r"-- ?$")
+_WROTE_BEGINS = re.compile(r"(?:On|Am|Le|El|Il|Op) ")
+_SENT = frozenset(["Sent", "Date", "Gesendet", "Datum", "Envoyé"])
+_MOST_QUOTED_HEADERS = 8
 _MOST_HEADER_LINES = 60
 
 
@@ -45,6 +48,8 @@ class _Part:
     lines: list[tuple[int, str]]
     speaker: str | None = None
     time: datetime | None = None
+    is_head: bool = False
+    """Whether it says whose the next part is."""
 
 
 def is_email(text: str) -> bool:
@@ -111,29 +116,24 @@ def _read_parts(mail: EmailMessage) -> list[EmailMessage]:
 
 
 def _body(text: str, start: int, own: Piece) -> Iterator[Piece]:
-    """Yield the parts of a body, the oldest first: what is quoted deeper is older, and at one depth what is dated so."""
-    parts = [part for part in _parts(text, start, own) if any(line.strip("> \t") for _, line in part.lines)]
-    deepest_first = sorted(range(len(parts)), key=lambda at: -parts[at].depth)
-    for at in deepest_first:
-        part = parts[at]
-        first, (last, line) = part.lines[0][0], part.lines[-1]
-        end = last + len(line)
-        marked = any(_QUOTE.match(line) for _, line in part.lines)
-        if not marked:
-            yield Piece(first, end, own.headings, None, part.speaker, part.time, cut="statements")
-            continue
-        yield from _quoted(part, own)
+    """Yield the parts of a body, the oldest first: what is quoted deeper is older."""
+    parts = [part for part in _parts(text, start, own) if any(_unmarked(line) for _, line in part.lines)]
+    for part in sorted(parts, key=lambda part: -part.depth):
+        if part.is_head or any(_QUOTE.match(line) for _, line in part.lines):
+            yield from _quoted(part, own)
+        else:
+            (first, _), (last, line) = part.lines[0], part.lines[-1]
+            yield Piece(first, last + len(line), own.headings, None, part.speaker, part.time, cut="statements")
 
 
 def _quoted(part: _Part, own: Piece) -> Iterator[Piece]:
     """Yield the paragraphs of a quote, said without its marks."""
     paragraph: list[tuple[int, str]] = []
     for start, line in [*part.lines, (0, "")]:
-        words = _QUOTE.sub("", line, count=1).strip()
-        if words:
+        if _unmarked(line):
             paragraph.append((start, line))
         elif paragraph:
-            said = " ".join(_QUOTE.sub("", line, count=1).strip() for _, line in paragraph)
+            said = ("\n" if part.is_head else " ").join(_unmarked(line) for _, line in paragraph)
             end = paragraph[-1][0] + len(paragraph[-1][1])
             yield Piece(paragraph[0][0], end, own.headings, said, part.speaker, part.time)
             paragraph = []
@@ -141,36 +141,75 @@ def _quoted(part: _Part, own: Piece) -> Iterator[Piece]:
 
 def _parts(text: str, start: int, own: Piece) -> Iterator[_Part]:
     """Yield what follows one another in a body, a part for each writer."""
+    writers: dict[int, tuple[str | None, datetime | None]] = {0: (own.speaker, own.time)}
+    inner = 0  # how deep is what no line marks: a mail below its own headers is quoted by those above
     part = _Part(0, [], own.speaker, own.time)
-    inner = 0  # parts that a separator began, which are not marked line by line
-    last_at_depth: dict[int, tuple[str | None, datetime | None]] = {0: (own.speaker, own.time)}
     lines = [(start + at, line) for at, line in lines_of(text[start:])]
-    for number, (at, line) in enumerate(lines):
-        marks = _QUOTE.match(line)
-        depth = inner + (marks.group(1).count(">") if marks else 0)
-        words = line[marks.end() :] if marks else line
-        following = lines[number + 1][1] if number + 1 < len(lines) else ""
-        wrote = _WROTE.match(words) or _WROTE.match(f"{words.strip()} {_QUOTE.sub('', following, count=1)}")
-        if wrote:
-            last_at_depth[depth + 1] = _announced(wrote.group())
-            depth += 1  # the line belongs to what it announces
-        header = _QUOTED_HEADER.match(words)
-        before = lines[number - 1][1] if number else ""
-        if header and re.fullmatch(_FROM, header.group(1)) and (not before.strip("> \t") or _ORIGINAL.match(before)):
-            if not marks:
-                inner += 1
-                depth += 1
-            last_at_depth[depth] = (_who(header.group(2)), None)
-        elif header and header.group(1) in ("Sent", "Date", "Gesendet", "Datum", "Envoyé") and depth in last_at_depth:
-            last_at_depth[depth] = (last_at_depth[depth][0], _long_time(header.group(2)))
-        if not words.strip() and not marks:
-            depth = part.depth  # a blank line belongs to what it stands in
-        speaker, time = last_at_depth.get(depth, (None, None))
-        if depth != part.depth or (speaker, time) != (part.speaker, part.time):
+    number = 0
+    while number < len(lines):
+        at, line = lines[number]
+        depth = inner + _depth(line)
+        head = _head_of(lines, number)
+        if head is not None:
+            inner += head.is_unmarked and depth == inner
+            deeper = max(depth + 1, inner)
+            writers[deeper] = (head.speaker, head.time)
             yield part
-            part = _Part(depth, [], speaker, time)
+            yield _Part(deeper, lines[number : number + head.lines], head.speaker, head.time, is_head=True)
+            part = _Part(deeper, [], head.speaker, head.time)
+            number += head.lines
+            continue
+        if not line.strip():
+            depth = part.depth  # a blank line belongs to what it stands in
+        if depth != part.depth:
+            yield part
+            part = _Part(depth, [], *writers.get(depth, (None, None)))
         part.lines.append((at, line))
+        number += 1
     yield part
+
+
+class _Head(NamedTuple):
+    """Lines that announce a quoted mail."""
+
+    lines: int
+    speaker: str | None
+    time: datetime | None
+    is_unmarked: bool
+    """Whether the mail below them is not marked line by line."""
+
+
+def _head_of(lines: Sequence[tuple[int, str]], number: int) -> _Head | None:
+    words = _unmarked(lines[number][1])
+    following = [_unmarked(line) for _, line in lines[number + 1 : number + 1 + _MOST_QUOTED_HEADERS]]
+    if _WROTE.match(words):
+        return _Head(1, *_announced(words), False)
+    if following and _WROTE_BEGINS.match(words) and _WROTE.match(f"{words} {following[0]}"):
+        return _Head(2, *_announced(f"{words} {following[0]}"), False)
+    fields: dict[str, str] = {}
+    taken = 1 if _ORIGINAL.match(words) else 0
+    for said in [words, *following][taken:]:
+        field = _QUOTED_HEADER.match(said)
+        if field is None and (said or fields):
+            break
+        taken += 1
+        if field:
+            fields.setdefault(field.group(1), field.group(2))
+    sender = next((value for key, value in fields.items() if re.fullmatch(_FROM, key)), None)
+    if sender is None or len(fields) < 2:
+        return None
+    sent = next((value for key, value in fields.items() if key in _SENT), None)
+    return _Head(taken, _who(sender), _long_time(sent) if sent else None, True)
+
+
+def _depth(line: str) -> int:
+    marks = _QUOTE.match(line)
+    return marks.group(1).count(">") if marks else 0
+
+
+def _unmarked(line: str) -> str:
+    marks = _QUOTE.match(line)
+    return (line[marks.end() :] if marks else line).strip()
 
 
 def _who(written: str) -> str | None:

@@ -17,11 +17,13 @@ _BLOCKS = frozenset(
     ["address", "article", "aside", "blockquote", "body", "br", "caption", "center", "dd", "div", "dl", "dt", "fieldset", "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header", "hr", "html", "legend", "li", "main", "nav", "ol", "option", "p", "pre", "section", "summary", "table", "tbody", "td", "tfoot", "th", "thead", "title", "tr", "ul"]
 )  # fmt: skip
 _UNSEEN = frozenset(["script", "style", "template", "noscript", "svg", "math", "object"])
-_HEADINGS = {f"h{depth}": depth for depth in range(1, 7)}
+_HEADINGS = {"title": 0, **{f"h{depth}": depth for depth in range(1, 7)}}
 _LOOKS = re.compile(
     r"<(?:!doctype html|html|head|body|div|p|table|h[1-6]|ul|ol|span|section|article|main)\b", re.IGNORECASE
 )
 _CLOSES = re.compile(r"</(?:html|body|div|p|table|h[1-6]|ul|ol|section|article|main)\s*>", re.IGNORECASE)
+_UNCLOSED = re.compile(r"<(?!!--)(?=[^<>]*(?:<|$))")
+"""Begins no mark: another begins before it ends. The parser would look for its end again and again."""
 _MOST_HEADINGS = 4
 
 
@@ -37,7 +39,7 @@ def is_html(text: str) -> bool:
 def html_pieces(text: str) -> list[Piece] | None:
     """Read a page; None if nothing of it is seen."""
     reader = _Page(text)
-    reader.feed(text)
+    reader.feed(_UNCLOSED.sub(" ", text))
     reader.close()
     reader.end_block()
     return reader.pieces or None
@@ -74,8 +76,9 @@ class _Page(HTMLParser):
             self._tables.append(_Table())
         elif tag == "tr" and self._tables:
             self._tables[-1].rows.append([])
-        elif tag in ("td", "th") and self._tables:
-            self._tables[-1].heads += tag == "th"
+            self._tables[-1].heads.append(0)
+        elif tag == "th" and self._tables and self._tables[-1].heads:
+            self._tables[-1].heads[-1] += 1
         elif tag == "img":
             alt = dict(attrs).get("alt")
             if alt:
@@ -126,8 +129,9 @@ class _Page(HTMLParser):
         if self._kind in _HEADINGS:
             depth = _HEADINGS[self._kind]
             said = " ".join(words.split())
-            self._outline = {**{at: one for at, one in self._outline.items() if at < depth}, depth: said}
-            self.pieces.append(Piece(start, end, self._headings()[:-1], said))
+            kept = {at: one for at, one in self._outline.items() if at < depth and one != said}
+            self._outline = {**kept, depth: said}
+            self.pieces.append(Piece(start, end, self._headings()[:-1], said, is_heading=True))
         elif self._kind in ("td", "th") and self._tables and self._tables[-1].rows:
             self._tables[-1].rows[-1].append(Cell(" ".join(words.split()), start, end))
         elif self._kind == "pre":
@@ -162,16 +166,17 @@ class _Table:
 
     def __init__(self) -> None:
         self.rows: list[list[Cell]] = []
-        self.heads = 0
+        self.heads: list[int] = []
+        """How many cells of each row are heads."""
 
     def pieces(self, headings: tuple[str, ...]) -> list[Piece]:
         """Say its cells with their columns; of a table that lays out a page, or of pairs, row by row."""
         rows = [row for row in self.rows if row]
-        if self.heads > 1 and len(rows) > 1 and len(rows[0]) > 1 and self.heads >= len(rows[0]):
+        if len(rows) > 1 and len(rows[0]) > 1 and self.heads[self.rows.index(rows[0])] == len(rows[0]):
             return list(cells_said(rows[0], rows[1:], headings))
         found = []
         for row in rows:
-            if self.heads and len(row) == 2:
+            if any(self.heads) and len(row) == 2:
                 said = f"{row[0].text.rstrip(':')}: {row[1].text}"
                 found.append(Piece(row[0].start, row[-1].end, headings, said))
             else:

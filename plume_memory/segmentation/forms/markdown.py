@@ -59,8 +59,9 @@ def _pieces(text: str, lines: Sequence[str], starts: Sequence[int]) -> Iterator[
         if block.kind == "title":
             outline = {depth: one for depth, one in outline.items() if depth < block.depth}
             words = " ".join(line.strip(" #=-\t\r") for line in lines[block.first : block.end]).strip()
-            yield Piece(first, end, tuple(outline[depth] for depth in sorted(outline)), words)
-            outline[block.depth] = words
+            if words:
+                yield Piece(first, end, tuple(outline[depth] for depth in sorted(outline)), words, is_heading=True)
+                outline[block.depth] = words
         elif table is not None:
             yield from cells_said(*_rows(table, lines, starts), headings)
         elif quoted:

@@ -24,6 +24,8 @@ class Piece:
     """`forms`: what has a form of its own is read by it; `statements`: and what has none is cut into sentences."""
     body: int = 0
     """First character of its own words, if headings stand before them within the range."""
+    is_heading: bool = False
+    """Whether it only says what others stand under."""
     is_stamped: bool = False
     """Whether what stands before its own words is no heading, but says whose they are and when."""
 

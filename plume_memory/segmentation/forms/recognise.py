@@ -1,6 +1,7 @@
 """Which form a text has, and its pieces. In doubt none: what is none of these clearly is told as notes and prose are."""
 
 from collections.abc import Iterator
+from itertools import zip_longest
 
 from plume_memory.records import Form
 from plume_memory.segmentation.forms.chat import chat_pieces, is_chat
@@ -46,7 +47,15 @@ def pieces_of(text: str, form: Form | None) -> list[Piece] | None:
     """
     known = form_of(text) if form is None else form
     found = None if known is None else _read(text, known)
-    return None if found is None else [one for piece in found for one in _opened(text, piece)]
+    if found is None:
+        return None
+    opened = [one for piece in found for one in _opened(text, piece)]
+    # what stands under a heading says it, so that it need not be told alone
+    return [
+        piece
+        for piece, behind in zip_longest(opened, opened[1:])
+        if not (piece.is_heading and behind is not None and piece.said in behind.headings)
+    ]
 
 
 def _read(text: str, form: Form) -> list[Piece] | None:

@@ -4,11 +4,18 @@ import re
 from collections.abc import Sequence
 
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[_\s]+|(?<=[^\W\d_])-(?=[^\W\d_])")
-_LEADS_ON = frozenset(["at", "by", "for", "from", "in", "into", "of", "on", "per", "since", "to", "until", "with"])
+_NO_NOUN_LIST = """
+    at by for from in into of on per since to until with
+    born bought built due made paid sold
+"""
+_NO_NOUNS = frozenset(_NO_NOUN_LIST.split())
+"""Fields that end so are said before their values, as no "the … of"; so are participles."""
+_PARTICIPLE = re.compile(r"\w{3,}(?<!e)ed$")
 _NAMING = ("name", "full name", "title", "label", "product", "article", "item", "description")
-_CODES = ("id", "key", "code", "no", "number", "nr", "sku", "ref", "reference", "slug", "handle")
+_CODES = ("id", "no", "nr", "key", "code", "number", "sku", "ref", "reference", "slug", "handle")
+_CODES_BEHIND = _CODES[:3]
 _MOST_PHRASE_CHARS = 160
-_LONG_VALUE_WORDS = 12
+_LONG_VALUE_WORDS = 4
 
 
 def words_of(field: str) -> str:
@@ -28,9 +35,12 @@ def said_field(field: str, subject: str, values: Sequence[str]) -> str:
     """
     name, whose = words_of(field), f" of {subject}" if subject else ""
     value = _joined(values) if values else "empty"
-    if name.rsplit(" ", maxsplit=1)[-1] in _LEADS_ON or len(value.split()) > _LONG_VALUE_WORDS:
+    last = name.rsplit(" ", maxsplit=1)[-1]
+    if last in _NO_NOUNS or _PARTICIPLE.match(last):
         begun = f"{subject}, {name}" if subject else name
-        return f"{begun[0].upper()}{begun[1:]}: {value}" if begun else value
+        return f"{begun[0].upper()}{begun[1:]}: {value}"
+    if len(value.split()) > _LONG_VALUE_WORDS and len(values) < 2:  # a sentence of its own
+        return f"The {name or 'value'}{whose}: {value}"
     end = "" if value.endswith((".", "!", "?")) else "."
     return f"The {name or 'value'}{whose} {'are' if len(values) > 1 else 'is'} {value}{end}"
 
@@ -44,7 +54,7 @@ def is_naming(field: str) -> bool:
 def is_code(field: str) -> bool:
     """Whether a field's value tells the thing from all others, in a list's own marks."""
     words = words_of(field).lower().rstrip(".")
-    return words in _CODES or words.rsplit(" ", maxsplit=1)[-1] in _CODES[:-2]
+    return words in _CODES or words.rsplit(" ", maxsplit=1)[-1] in _CODES_BEHIND
 
 
 def named(parts: Sequence[str]) -> str:

@@ -123,7 +123,7 @@ def cells_said(columns: Row, body: Sequence[Row], headings: tuple[str, ...] = ()
             if not value or (at in naming.columns and not (naming.has_code and at == naming.columns[-1])):
                 continue  # the row's name is said with every other cell
             of_code = at in naming.columns and len(naming.columns) > 1
-            whose = _subject(row, _Naming(naming.columns[:1]), heads) if of_code else subject
+            whose = _subject(row, _Naming(naming.columns[:1], has_code=True), heads) if of_code else subject
             if whose != value:
                 yield Piece(cell.start, cell.end, headings, said_field(head or f"column {at + 1}", whose, [value]))
                 said = True
