@@ -1,8 +1,9 @@
-"""Scores how files are cut: `python bench/forms.py [--before] [--model] [--show]`, over tests/data/forms.
+"""Scores how files are cut: `python bench/forms.py [--before] [--model] [--show] [FILE …]`, over tests/data/forms.
 
-Without a model: of how many questions some unit holds the answer together with what it is about (every word of context
-listed beside the question). With `--model`: of how many the first unit that is retrieved does. `--before` cuts as texts
-without a form are. `--show` prints the units and what is missing.
+Of how many questions some unit holds the answer together with what it is about (the words listed beside each question),
+and of how many a unit does that says little else: no more than `_MOST_OTHERS` of the answers to the file's other
+questions. With `--model` also of how many the unit that is retrieved first does, in the units of the shipped engine.
+`--before` cuts every file as a text without a form. `--show` prints units, and what is missing.
 """
 
 import argparse
@@ -10,12 +11,18 @@ import json
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from plume_memory.records import Context, ScoredUnit, Transition, Unit
+from plume_memory.records import Transition, Unit
+from plume_memory.segmentation.statements import statements_of
 from plume_memory.segmentation.units import units_of
 
+if TYPE_CHECKING:
+    from plume_memory.engine import Engine
+
 FILES = Path(__file__).parent.parent / "tests" / "data" / "forms"
+_MOST_OTHERS = 2
+_WORDS = 190  # of a unit; 256 tokens are about as many
 
 
 class Question(NamedTuple):
@@ -27,6 +34,14 @@ class Question(NamedTuple):
     """Words that the unit with the answer must hold too, to be about what is asked."""
 
 
+class Row(NamedTuple):
+    """What was found of one question."""
+
+    held: bool
+    alone: bool
+    first: bool
+
+
 def questions_of() -> dict[str, list[Question]]:
     """Return the questions by file."""
     found = json.loads((FILES / "questions.json").read_text("utf-8"))
@@ -34,7 +49,7 @@ def questions_of() -> dict[str, list[Question]]:
 
 
 def text_of(file: str) -> str:
-    """The file as an update has it, its line breaks as they are."""
+    """Return a file as an update has it, its line breaks as they are."""
     return (FILES / file).read_bytes().decode("utf-8")
 
 
@@ -44,49 +59,59 @@ def holds(unit: Unit, question: Question) -> bool:
     return all(" ".join(part.split()).lower() in text for part in (question.answer, *question.context))
 
 
-def units(file: str, *, before: bool) -> tuple[Unit, ...]:
-    """Cut a file, in words: a word is at most 1.3 tokens."""
-    context = Context(form="prose") if before and not file.endswith(".none") else Context()
-    return units_of(
-        [Transition(1, text_of(file), context=context)],
-        budget_tokens=190,
-        count_tokens=lambda text: len(text.split()),
-        single_sentences=True,
-    )
+def cut(text: str, *, before: bool) -> tuple[Unit, ...]:
+    """Cut a text into units, counted in words."""
+    if before:
+        return tuple(Unit(at, 1, 0, len(told), told) for at, told in enumerate(statements_of(text)))
+    count = lambda text: len(text.split())  # noqa: E731
+    return units_of([Transition(1, text)], budget_tokens=_WORDS, count_tokens=count, single_sentences=True)
 
 
-def first_units(files: Sequence[str], *, before: bool) -> dict[tuple[str, str], ScoredUnit | None]:
-    """Return what the shipped reader retrieves first for each question."""
-    from plume_memory.engine import Engine  # noqa: PLC0415 — torch
+def is_first(engine: "Engine", units: Sequence[Unit], questions: Sequence[Question]) -> list[bool]:
+    """Whether the unit that an engine retrieves first for each question holds its answer."""
+    from eval.caches import CountingCache  # noqa: PLC0415 — torch
     from plume_memory.retrieval.retrieve import retrieve  # noqa: PLC0415
 
-    raise NotImplementedError(Engine, retrieve, files, before)
+    index, reader = engine.index(units), engine.reader.of(CountingCache())
+    return [holds(retrieve(index, one.asked, reader, engine.policy, k=1)[0].unit, one) for one in questions]
+
+
+def shipped_engine() -> "Engine":
+    """Load the engine with the network that the package carries."""
+    from plume_memory.engine import Engine  # noqa: PLC0415 — torch
+
+    return Engine.load("smollm2-135m", hypernetwork="shipped")
 
 
 def main() -> None:
     """Print a row for each form."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--before", action="store_true")
-    parser.add_argument("--show", action="store_true")
-    parser.add_argument("only", nargs="*")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for flag in ("--before", "--model", "--show"):
+        parser.add_argument(flag, action="store_true")
+    parser.add_argument("only", nargs="*", metavar="FILE", help="parts of names")
     options = parser.parse_args()
-    rows: dict[str, list[bool]] = defaultdict(list)
+    engine = shipped_engine() if options.model else None
+    rows: dict[str, list[Row]] = defaultdict(list)
     for file, questions in questions_of().items():
         if options.only and not any(one in file for one in options.only):
             continue
-        cut = units(file, before=options.before)
+        units = cut(text_of(file), before=options.before)
+        first = is_first(engine, units, questions) if engine else [False] * len(questions)
         if options.show:
             print(f"--- {file}")
-            for unit in cut:
+            for unit in units:
                 print(f"{unit.start:5} {unit.text!r}")
-        for question in questions:
-            found = any(holds(unit, question) for unit in cut)
-            rows[file.split("/", maxsplit=1)[0]].append(found)
-            if options.show and not found:
+        for question, retrieved in zip(questions, first, strict=True):
+            found = [unit for unit in units if holds(unit, question)]
+            alone = any(sum(holds(unit, other) for other in questions) <= 1 + _MOST_OTHERS for unit in found)
+            rows[file.split("/", maxsplit=1)[0]].append(Row(bool(found), alone, retrieved))
+            if options.show and not (alone and (retrieved or not options.model)):
                 print(f"  MISSING {question}")
-    for form, found in rows.items():
-        print(f"{form:12} {sum(found):3} of {len(found)}")
-    print(f"{'all':12} {sum(map(sum, rows.values())):3} of {sum(map(len, rows.values()))}")
+    rows["all"] = [row for found in rows.values() for row in found]
+    print(f"{'':12}  of  held  alone{'  first' if options.model else ''}")
+    for form, asked in rows.items():
+        sums = [sum(row[at] for row in asked) for at in range(3 if options.model else 2)]
+        print(f"{form:12} {len(asked):3}  {sums[0]:4}  {sums[1]:5}{f'  {sums[2]:5}' if options.model else ''}")
 
 
 if __name__ == "__main__":

@@ -238,8 +238,8 @@ class Unit:
     end: int
     """One past the last character in that version's text."""
     text: str
-    """What it says: `version_text[start:end]`, or a cell or field of a record as a sentence. Before it, a line each, the
-    headings it stands under and whose words it is; dates stand beside days that are named from there ("yesterday")."""
+    """What it says: `version_text[start:end]`, or a cell or field of a record as a sentence; beside days that are named
+    from there ("yesterday") their dates. Before it, a line each, the headings it stands under and whose words it is."""
     own: int = 0
     """First character of `text` that is the unit's own: what stands before it are headings, of other units too."""
     speaker: str | None = None

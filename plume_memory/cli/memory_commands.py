@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, cast, get_args
 
 import typer
 
@@ -96,7 +96,7 @@ def update(
     with _open(name, url, model, hypernetwork) as memory:
         version = memory.update(
             given,
-            form=form.value if form else None,
+            form=cast(Form, form.value) if form else None,
             speaker=speaker,
             observed_at=observed_at,
             idempotency_key=key,

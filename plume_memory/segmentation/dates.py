@@ -3,7 +3,8 @@
 Which words are such is a list of what English says; what day they mean dateparser says.
 """
 
-from datetime import datetime, timedelta
+from datetime import date, datetime, time, timedelta
+from functools import lru_cache
 
 import regex
 
@@ -52,9 +53,8 @@ def _date_of(match: "regex.Match[str]", text: str, said_at: datetime) -> str | N
     named = phrase.startswith("on ")
     begun = max(text.rfind(mark, 0, match.start()) for mark in ".!?\n") + 1
     past = named and _PAST.search(text, begun, match.end()) is not None
-    day = _parsed(
-        phrase.removesuffix(" time").removesuffix("'").removesuffix("’").replace(" earlier", " ago"), said_at, past
-    )
+    plain = phrase.removesuffix(" time").rstrip("'’").replace(" earlier", " ago")
+    day = _parsed(plain, said_at.date(), past)
     if day is None:
         return None
     period = _PERIOD.search(phrase) if phrase.startswith(("last", "next", "this")) else None
@@ -69,8 +69,10 @@ def _date_of(match: "regex.Match[str]", text: str, said_at: datetime) -> str | N
             return f"{day:%Y-%m-%d}"
 
 
-def _parsed(phrase: str, said_at: datetime, past: bool) -> datetime | None:
-    import dateparser  # noqa: PLC0415 — a quarter of a second, for texts that name such a day alone
+@lru_cache(maxsize=4096)
+def _parsed(phrase: str, day: date, past: bool) -> datetime | None:
+    import dateparser  # noqa: PLC0415 — a quarter of a second, and only for texts that name such a day
 
-    settings = {"RELATIVE_BASE": said_at.replace(tzinfo=None), "PREFER_DATES_FROM": "past" if past else "future"}
+    noon = datetime.combine(day, time(12))
+    settings = {"RELATIVE_BASE": noon, "PREFER_DATES_FROM": "past" if past else "future"}
     return dateparser.parse(phrase, languages=["en"], settings=settings)

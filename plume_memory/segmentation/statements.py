@@ -18,7 +18,7 @@ class Statement(NamedTuple):
 
 
 def statements(text: str, spans: Sequence[Span] | None = None) -> list[Statement]:
-    """Cut a text, or each of its spans, at sentence ends and around the items of lists; the ranges join to the spans."""
+    """Cut a text, or each of its spans, at sentence ends and around items of lists; the ranges join to the spans."""
     spans = [Span(0, len(text))] if spans is None else spans
     items = list_items(text)
     pieces: list[Statement] = []
@@ -56,3 +56,13 @@ def _sentences(text: str, start: int, body: int, end: int) -> list[Statement]:
     elif start < end:
         pieces.append(Statement(start, end))
     return pieces
+
+
+def statements_of(text: str) -> list[str]:
+    """Return what of a text can be told alone, in order, without the white space around it.
+
+    Its sentences, and the items of its lists, each with the headings it stands under. Where nothing ends a sentence
+    (a program, a list of bare names) the paragraph stays whole; a piece without a letter goes with the next.
+    """
+    told = (f"{heading}\n{text[a:b]}" if heading else text[a:b] for a, b, heading, _ in statements(text))
+    return [words.strip() for words in told if words.strip()]

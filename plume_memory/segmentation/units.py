@@ -19,8 +19,9 @@ from datetime import datetime
 from plume_memory.records import Transition, Unit
 from plume_memory.segmentation.calls import without_calls
 from plume_memory.segmentation.dates import with_dates
+from plume_memory.segmentation.forms.email import is_encoded
 from plume_memory.segmentation.forms.piece import Piece
-from plume_memory.segmentation.forms.recognise import pieces_of
+from plume_memory.segmentation.forms.recognise import form_of, pieces_of
 from plume_memory.segmentation.sentences import CountTokens, Span, segment
 from plume_memory.segmentation.statements import Statement, statements
 from plume_memory.segmentation.unreadable import readable_spans
@@ -59,7 +60,10 @@ def units_of(
         readable = readable_spans(transition.text)
         if single_sentences:
             seen = _blanked(text, readable)
-            pieces = pieces_of(seen, transition.context.form)
+            form = transition.context.form or form_of(seen)
+            if form == "email" and is_encoded(text):
+                seen = text
+            pieces = None if form is None else pieces_of(seen, form)
             if pieces is not None:
                 for piece in pieces:
                     units += cut.units(piece, seen, transition, first_position + len(units))
@@ -68,16 +72,6 @@ def units_of(
             for piece in cut.plain(text, first, end, single_sentences):
                 units += cut.units(piece, text, transition, first_position + len(units), fits=True)
     return tuple(units)
-
-
-def statements_of(text: str) -> list[str]:
-    """Return what of a text can be told alone, in order, without the white space around it.
-
-    Its sentences, and the items of its lists, each with the headings it stands under. Where nothing ends a sentence
-    (a program, a list of bare names) the paragraph stays whole; a piece without a letter goes with the next.
-    """
-    told = (f"{heading}\n{text[a:b]}" if heading else text[a:b] for a, b, heading, _ in statements(text))
-    return [words.strip() for words in told if words.strip()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +98,8 @@ class _Cut:
         speaker = piece.speaker or transition.context.speaker
         time = piece.time or transition.context.observed_at
         headings = [*piece.headings, *_who(speaker, time)]
-        for start, end, lead, own in self._parts(piece, text, fits):
+        room = self.budget if fits else max(self.budget // 2, self.budget - self.count("\n".join(headings[-1:])))
+        for start, end, lead, own in self._parts(piece, text, room, fits):
             if not own or own.isspace():
                 continue
             dated = own if time is None else with_dates(own, time)
@@ -114,15 +109,15 @@ class _Cut:
             yield Unit(position, transition.version, start, end, said, len(said) - len(own), speaker, time)
             position += 1
 
-    def _parts(self, piece: Piece, text: str, fits: bool) -> Iterator[tuple[int, int, str, str]]:
+    def _parts(self, piece: Piece, text: str, room: int, fits: bool) -> Iterator[tuple[int, int, str, str]]:
         """Yield spans, the headings within them, and what they say of their own."""
         body = piece.body if piece.start < piece.body < piece.end else piece.start
         lead = "" if piece.is_stamped else text[piece.start : body]
         own = text[body : piece.end] if piece.said is None else piece.said
-        if fits or self.count(lead + own) <= self.budget:
+        if fits or self.count(lead + own) <= room:
             yield piece.start, piece.end, lead, own
             return
-        for start, end in segment(own, budget_tokens=self.budget, count_tokens=self.count):
+        for start, end in segment(own, budget_tokens=max(room, 1), count_tokens=self.count):
             if piece.said is None:
                 yield (body + start if start else piece.start), body + end, "", own[start:end]
             else:

@@ -14,15 +14,17 @@ from typing import NamedTuple
 from plume_memory.segmentation.forms.piece import Piece, lines_of
 from plume_memory.segmentation.stamps import DATED_STAMP, STAMP, DayOrder, day_alone, has_day
 
-_NAME = r"[^\s:<>|\[\](){}#=*\"-](?:[^:\n<>|\[\]{}]{0,48}[^\s:<>|\[\]{}])?"
+_NAME = r"[^\s:<>|\[\](){}#=*\"-](?:[^:\n<>|\[\]{}]{0,48}?[^\s:<>|\[\]{}])?"
 _MARKS = "[\u200e\u200f\u202a-\u202e]*"
 _STAMPED = re.compile(
     rf"{_MARKS}[\[(]?(?P<stamp>{STAMP})[\])]?[ \u202f]?(?:[-–—] )?[ ]*"
-    rf"(?:<[@+%~& ]?(?P<nick>[^<>\s]{{1,40}})>|\* (?P<actor>[^\s:]{{1,40}})(?= )|{_MARKS}(?P<name>{_NAME}):(?= |$))[ ]?{_MARKS}"
+    rf"(?:<[@+%~& ]?(?P<nick>[^<>\s]{{1,40}})>|\* (?P<actor>[^\s:]{{1,40}})(?= )"
+    rf"|{_MARKS}(?P<name>{_NAME}):(?= |$))[ ]?{_MARKS}"
 )
 _UNSAID = re.compile(rf"{_MARKS}[\[(]?(?P<stamp>{STAMP})[\])]?[ \u202f]?(?:[-–—] |\* |\*\*\* |-!- )?[ ]*{_MARKS}")
 _ABOVE = re.compile(
-    rf"(?P<name>{_NAME})(?: APP)?(?:[ ]+[—–-][ ]+|[ ]{{1,4}})\[?(?P<stamp>(?:Today|Yesterday) at {STAMP}|{STAMP})\]?[ ]*$"
+    rf"(?P<name>{_NAME})(?: APP)?(?:[ ]+[—–-][ ]+|[ ]{{1,4}})"
+    rf"\[?(?P<stamp>(?:Today|Yesterday) at {STAMP}|{STAMP})\]?[ ]*$"
 )
 _BEHIND = re.compile(rf"\[(?P<stamp>{DATED_STAMP})\][ ]+(?P<name>{_NAME})[ ]*$")
 _NAMED = re.compile(rf"(?:\*\*)?(?P<name>{_NAME}):(?:\*\*)?(?: |$)")
@@ -110,7 +112,7 @@ def _is_spoken(pattern: "re.Pattern[str]", found: Mapping[int, "re.Match[str]"],
         loose = [one.group("name") for one in found.values() if one.group("name") and not _is_clear(one)]
         return len(loose) < len(found) or len(set(loose)) < len(loose)
     names = [one.group("name").split() for one in found.values()]
-    people = all(len(name) == 1 or (len(name) <= _MOST_NAME_WORDS and name[0][0].isupper()) for name in names)
+    people = all(len(name) == 1 or (len(name) <= _MOST_NAME_WORDS and name[-1][0].isupper()) for name in names)
     return people and not any(at + 1 in found or at + 1 == lines for at in found)
 
 

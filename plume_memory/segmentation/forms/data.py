@@ -261,7 +261,7 @@ def _said(root: Node) -> Iterator[Piece]:
             named_above = (own, *above) if own else above
             naming, plain = _name_key(node), _phrase(node, key, kind, unnamed=True)
             for_name = (plain, *above) if plain else above
-            below = []
+            below: list[tuple[str | None, Node, tuple[str, ...], str]] = []
             for number, (name, child) in enumerate(node.entries, start=1):
                 if name is not None and child.scalar is not None and name == naming:
                     below.append((name, child, for_name, ""))

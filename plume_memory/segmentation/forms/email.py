@@ -16,18 +16,27 @@ from typing import NamedTuple
 from plume_memory.segmentation.forms.html import html_pieces
 from plume_memory.segmentation.forms.piece import Piece, lines_of
 from plume_memory.segmentation.stamps import STAMP, DayOrder, day_alone, mail_time
+from plume_memory.segmentation.statements import statements_of
 
 _FROM = r"(?:From|Von|De|Da|Van)"
-_HEADER = re.compile(r"(?:From|To|Cc|Bcc|Subject|Date|Sent|Reply-To|Message-ID|Received|Return-Path|MIME-Version|"
-                     r"Content-Type|Delivered-To|In-Reply-To|References|X-[\w-]+|DKIM-Signature):(?: |\t|$)", re.IGNORECASE)  # fmt: skip
+_HEADER = re.compile(
+    r"(?:From|To|Cc|Bcc|Subject|Date|Sent|Reply-To|Message-ID|Received|Return-Path|MIME-Version|Content-Type|"
+    r"Delivered-To|In-Reply-To|References|X-[\w-]+|DKIM-Signature):(?: |\t|$)",
+    re.IGNORECASE,
+)
+_BASE64 = re.compile(r"^Content-Transfer-Encoding:[ \t]*base64", re.MULTILINE | re.IGNORECASE)
 _QUOTE = re.compile(r"[ \t]*((?:>[ ]?)+)")
 _WROTE = re.compile(
     r"(?:On|Am|Le|El|Il|Op) .{6,200}(?:wrote|schrieb(?: .{1,80})?|a écrit|escribió|ha scritto|schreef) ?:\s*$"
 )
-_ORIGINAL = re.compile(r"\s*(?:[-_]{5,}\s*$|-{2,} ?(?:Original|Forwarded|Ursprüngliche|Weitergeleitete)[\w ]{0,30}-{2,}\s*$"
-                       r"|Begin forwarded message:)", re.IGNORECASE)  # fmt: skip
+_ORIGINAL = re.compile(
+    r"\s*(?:[-_]{5,}\s*$|-{2,} ?(?:Original|Forwarded|Ursprüngliche|Weitergeleitete)[\w ]{0,30}-{2,}\s*$"
+    r"|Begin forwarded message:)",
+    re.IGNORECASE,
+)
 _QUOTED_HEADER = re.compile(
-    rf"[*]?({_FROM}|Sent|Date|Gesendet|Datum|Envoyé|To|An|À|Cc|Subject|Betreff|Objet|Oggetto|Asunto)[*]?:[*]?[ \t]+(.*)$"
+    rf"[*]?({_FROM}|Sent|Date|Gesendet|Datum|Envoyé|To|An|À|Cc|Subject|Betreff|Objet|Oggetto|Asunto)"
+    r"[*]?:[*]?[ \t]+(.*)$"
 )
 _ADDRESS = re.compile(r"[<\[]?(?:mailto:)?[\w.+-]{1,64}@[\w.-]{1,120}[>\]]?")
 _LONG_DAY = re.compile(
@@ -60,6 +69,11 @@ def is_email(text: str) -> bool:
     return first and len(found) > 1 and "from" in found and not found.count("from") > 1
 
 
+def is_encoded(text: str) -> bool:
+    """Whether what people read of a mail is in base64."""
+    return _BASE64.search(text) is not None
+
+
 def email_pieces(text: str) -> list[Piece] | None:
     """Read a mail, or what a mail program shows of one; the oldest part first. None if it has no headers."""
     begun = len(text) - len(text.lstrip("\ufeff\r\n"))
@@ -90,14 +104,15 @@ def _mime(text: str, start: int, mail: EmailMessage, own: Piece) -> Iterator[Pie
         found = html_pieces(content) or [] if html else list(_body(content, 0, own))
         if at >= 0:
             lead = at - (len(content) - len(content.lstrip()))
-            yield from (_under(own, piece, piece.start + lead, piece.end + lead, content) for piece in found)
+            yield from (_under(own, piece, piece.start + lead, piece.end + lead) for piece in found)
         else:  # encoded
             for piece in found:
-                said = content[piece.body or piece.start : piece.end] if piece.said is None else piece.said
-                yield replace(_under(own, piece, start, len(text), content), said=said.strip(), cut="never")
+                under = _under(own, piece, start, len(text))
+                words = statements_of(content[piece.start : piece.end]) if piece.said is None else [piece.said]
+                yield from (replace(under, said=said, cut="never") for said in words)
 
 
-def _under(own: Piece, piece: Piece, start: int, end: int, content: str) -> Piece:
+def _under(own: Piece, piece: Piece, start: int, end: int) -> Piece:
     by = start - piece.start
     headings = piece.headings if piece.headings[:1] == own.headings else (*own.headings, *piece.headings)
     return replace(piece, start=start, end=end, headings=headings, body=piece.body + by if piece.body else 0,

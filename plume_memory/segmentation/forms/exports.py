@@ -38,7 +38,7 @@ def export_pieces(text: str) -> list[Piece] | None:
         if not said.strip():
             continue
         answered = _answered(message)
-        quoted = said_by.get(answered) if answered != (own.scalar if own else None) else None
+        quoted = said_by.get(answered) if answered and answered != (own.scalar if own else None) else None
         headings = (f"In answer to {quoted}",) if quoted else ()
         time = next((found for key in _TIMES if (node := message.get(key)) and (found := iso_time(node.scalar))), None)
         shown = None if speaker is not None and speaker.lower() in _OWNER else speaker

@@ -13,9 +13,11 @@ from plume_memory.segmentation.forms.piece import Piece
 from plume_memory.segmentation.forms.table import Cell, cells_said
 from plume_memory.segmentation.sentences import sentence_spans
 
-_BLOCKS = frozenset(
-    ["address", "article", "aside", "blockquote", "body", "br", "caption", "center", "dd", "div", "dl", "dt", "fieldset", "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header", "hr", "html", "legend", "li", "main", "nav", "ol", "option", "p", "pre", "section", "summary", "table", "tbody", "td", "tfoot", "th", "thead", "title", "tr", "ul"]
-)  # fmt: skip
+_BLOCK_LIST = """
+    address article aside blockquote body br caption center dd div dl dt fieldset figcaption figure footer form h1 h2 h3
+    h4 h5 h6 header hr html legend li main nav ol option p pre section summary table tbody td tfoot th thead title tr ul
+"""
+_BLOCKS = frozenset(_BLOCK_LIST.split())
 _UNSEEN = frozenset(["script", "style", "template", "noscript", "svg", "math", "object"])
 _HEADINGS = {"title": 0, **{f"h{depth}": depth for depth in range(1, 7)}}
 _LOOKS = re.compile(

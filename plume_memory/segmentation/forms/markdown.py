@@ -86,9 +86,7 @@ def _plain(text: str, start: int, end: int, headings: tuple[str, ...]) -> Iterat
 
 def _table_of(block: Block, lines: Sequence[str]) -> range | None:
     """The lines of a block that is a table, its head first."""
-    if block.kind == "table" or (
-        block.kind == "list" and block.end - block.first > 2 and _is_rule(lines, block.first + 1)
-    ):
+    if block.kind == "list" and block.end - block.first > 2 and _is_rule(lines, block.first + 1):
         return range(block.first, block.end)
     return None
 

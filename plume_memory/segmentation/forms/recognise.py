@@ -1,4 +1,4 @@
-"""Which form a text has, and its pieces. In doubt none: what is none of these clearly is told as notes and prose are."""
+"""Which form a text has, and its pieces. In doubt none: then it is told as prose and lists are."""
 
 from collections.abc import Iterator
 from itertools import zip_longest
@@ -40,13 +40,9 @@ def form_of(text: str) -> Form | None:
     return "markdown" if is_markdown(text) else None
 
 
-def pieces_of(text: str, form: Form | None) -> list[Piece] | None:
-    """Read a text by its form, recognised where none is named; None where it is told as notes and prose are.
-
-    A text that is not what it is named (JSON that does not parse) is told so too.
-    """
-    known = form_of(text) if form is None else form
-    found = None if known is None else _read(text, known)
+def pieces_of(text: str, form: Form) -> list[Piece] | None:
+    """Read a text by its form; None where it is not what it is named (JSON that does not parse)."""
+    found = _read(text, form)
     if found is None:
         return None
     opened = [one for piece in found for one in _opened(text, piece)]
@@ -54,7 +50,7 @@ def pieces_of(text: str, form: Form | None) -> list[Piece] | None:
     return [
         piece
         for piece, behind in zip_longest(opened, opened[1:])
-        if not (piece.is_heading and behind is not None and piece.said in behind.headings)
+        if not (piece.is_heading and behind is not None and piece.said in (*behind.headings, behind.said))
     ]
 
 

@@ -26,7 +26,7 @@ def words_of(field: str) -> str:
 
 
 def said_field(field: str, subject: str, values: Sequence[str]) -> str:
-    """Say what a field of something is: "The supplier of Sealing ring is Blomqvist AB."
+    """Say what a field of something is: "The supplier of Sealing ring is Blomqvist AB." is such a sentence.
 
     Args:
         field: its name, as the text writes it.

@@ -27,7 +27,7 @@ _MOST_NAME_COLUMNS = 3
 
 
 def table_pieces(text: str) -> list[Piece] | None:
-    """Read CSV or TSV; None if it is none. The first row that has every column is the head; lines above are its title."""
+    """Read CSV or TSV, of which the first row is the head; None if it is none."""
     delimiter = delimiter_of(text)
     return None if delimiter is None else _read(text, delimiter)
 

@@ -28,7 +28,7 @@ def transcript_pieces(text: str) -> list[Piece] | None:
             begun.append((lines[number - 1][0] if numbered else start, body, found.group(1), name))
     if not begun:
         return None
-    pieces = [Piece(0, begun[0][0], cut="statements")] if text[: begun[0][0]].strip("\ufeff \r\nWEBVTT") else []
+    pieces = [Piece(0, begun[0][0], cut="statements")] if text[: begun[0][0]].strip() not in ("", "WEBVTT") else []
     speaker: str | None = None
     for (start, body, at, name), end in zip(begun, [*(one[0] for one in begun[1:]), len(text)], strict=True):
         said = text[body:end]
@@ -43,7 +43,7 @@ def transcript_pieces(text: str) -> list[Piece] | None:
 
 
 def is_transcript(text: str) -> bool:
-    """Whether a text is clearly one: it says so, or its first lines are stamped from the beginning of a recording on."""
+    """Whether a text is clearly one: it says so, or its lines are stamped from the beginning of a recording on."""
     if text.lstrip("\ufeff").startswith("WEBVTT"):
         return True
     said = [line for _, line in lines_of(text) if line.strip()]
