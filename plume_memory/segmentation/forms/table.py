@@ -3,6 +3,7 @@
 import csv
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from plume_memory.segmentation.forms.piece import Piece
@@ -24,6 +25,8 @@ _SNIFFED_LINES = 40
 _SNIFFED_CHARS = 20_000
 _MOST_HEAD_CHARS = 48
 _MOST_NAME_COLUMNS = 3
+_MOST_CELLS = 1000
+"""A larger table is said row by row: each unit of an update is compared with those before it."""
 
 
 def table_pieces(text: str) -> list[Piece] | None:
@@ -35,20 +38,20 @@ def table_pieces(text: str) -> list[Piece] | None:
 def delimiter_of(text: str) -> str | None:
     """Return what stands between the cells, if the text is clearly a table: rows of as many cells, under a head."""
     sample = text[:_SNIFFED_CHARS].lstrip("\ufeff")
-    if len(sample) < len(text):
-        sample = sample[: sample.rfind("\n") + 1]
     for delimiter in _DELIMITERS:
-        if delimiter in sample and _is_table(sample, delimiter):
+        if delimiter in sample and _is_table(sample, delimiter, is_cut=len(text) > _SNIFFED_CHARS):
             return delimiter
     return None
 
 
-def _is_table(sample: str, delimiter: str) -> bool:
+def _is_table(sample: str, delimiter: str, *, is_cut: bool) -> bool:
     try:
-        rows = [row for row in csv.reader(sample.splitlines(keepends=True), delimiter=delimiter, strict=True) if row]
+        rows = list(islice(csv.reader(sample.splitlines(keepends=True), delimiter=delimiter), _SNIFFED_LINES))
     except csv.Error:
         return False
-    rows = rows[:_SNIFFED_LINES]
+    if is_cut and len(rows) < _SNIFFED_LINES:
+        rows.pop()  # it may be a part
+    rows = [row for row in rows if row]
     if len(rows) < 2 or (delimiter == "|" and any(not row[0].strip() for row in rows)):
         return False
     head, *body = rows
@@ -115,20 +118,32 @@ def cells_said(columns: Row, body: Sequence[Row], headings: tuple[str, ...] = ()
     start, end = columns[0].start, columns[-1].end
     yield Piece(start, end, headings, f"Table of {len(body)} {'row' if len(body) == 1 else 'rows'}: {listed}.")
     naming = _naming_of(heads, body)
+    by_row = sum(map(len, body)) > _MOST_CELLS
     for number, row in enumerate(body, start=1):
         subject = _subject(row, naming, heads) or f"row {number}"
-        said = False
-        for at, cell in enumerate(row):
-            value, head = cell.text.strip(), heads[at] if at < len(heads) else ""
-            if not value or (at in naming.columns and not (naming.has_code and at == naming.columns[-1])):
-                continue  # the row's name is said with every other cell
-            of_code = at in naming.columns and len(naming.columns) > 1
-            whose = _subject(row, _Naming(naming.columns[:1], has_code=True), heads) if of_code else subject
-            if whose != value:
-                yield Piece(cell.start, cell.end, headings, said_field(head or f"column {at + 1}", whose, [value]))
-                said = True
-        if not said and any(cell.text.strip() for cell in row):
-            yield Piece(row[0].start, row[-1].end, headings, _said_alone(row, naming, heads))
+        cells = list(_cells_said(row, heads, naming, subject, headings))
+        if by_row or not cells:
+            cells = [Piece(row[0].start, row[-1].end, headings, _row_said(row, heads, naming, subject))]
+        if any(cell.text.strip() for cell in row):
+            yield from cells
+
+
+def _cells_said(
+    row: Row, heads: Sequence[str], naming: "_Naming", subject: str, headings: tuple[str, ...]
+) -> Iterator[Piece]:
+    for at, cell in enumerate(row):
+        value, head = cell.text.strip(), heads[at] if at < len(heads) else f"column {at + 1}"
+        is_code = naming.has_code and at == naming.columns[-1] and len(naming.columns) > 1
+        if value and (at not in naming.columns or is_code):  # the row's name is said with every other cell
+            whose = _subject(row, _Naming(naming.columns[:1], has_code=True), heads) if is_code else subject
+            yield Piece(cell.start, cell.end, headings, said_field(head, whose or subject, [value]))
+
+
+def _row_said(row: Row, heads: Sequence[str], naming: "_Naming", subject: str) -> str:
+    """A row as a whole: "Sealing ring (K-2210): supplier Blomqvist AB, stock 340."."""
+    cells = [(words_of(heads[at]) if at < len(heads) else "", " ".join(row[at].text.split())) for at in range(len(row))]
+    said = [f"{head} {cell}".strip() for at, (head, cell) in enumerate(cells) if cell and at not in naming.columns]
+    return f"{subject}: {', '.join(said)}." if said else _said_alone(row, naming, heads)
 
 
 class _Naming(NamedTuple):

@@ -106,13 +106,15 @@ def test_a_table_that_is_pasted_is_said_by_its_speaker(texts):
 
 OPENAI = '[{"role": "user", "content": "I moved to Thun"}, {"role": "assistant", "content": "Nice!"}]'
 TELEGRAM = (
-    '{"name": "Us", "messages": [{"id": 1, "type": "service", "date": "2026-03-04T09:00:00", "actor": "Ann"}, {'
-    '"id": 2, "date": "2026-03-04T09:15:00", "from": "Ann", "text": ["see ", {"type": "link", '
-    '"text": "a.example"}]}, {"id": 3, "date": "2026-03-05T09:15:00", "from": "Bo", "reply_to_message_id": 2, "text": "I saw it yesterday"}]}'
+    '{"name": "Us", "messages": [{"id": 1, "type": "service", "date": "2026-03-04T09:00:00", "actor": "Ann"}, '
+    '{"id": 2, "date": "2026-03-04T09:15:00", "from": "Ann", '
+    '"text": ["see ", {"type": "link", "text": "a.example"}]}, '
+    '{"id": 3, "date": "2026-03-05T09:15:00", "from": "Bo", "reply_to_message_id": 2, "text": "I saw it yesterday"}]}'
 )
 SLACK = (
     '[{"type": "message", "user": "U1", "user_profile": {"real_name": "Ann Lee"}, "text": "lunch?", '
-    '"ts": "1772612100.0"}, {"type": "message", "user": "U2", "text": "yes", "ts": "1772612200.5", "thread_ts": "1772612100.0"}]'
+    '"ts": "1772612100.0"}, '
+    '{"type": "message", "user": "U2", "text": "yes", "ts": "1772612200.5", "thread_ts": "1772612100.0"}]'
 )
 TEAMS = (
     '{"value": [{"id": "1", "createdDateTime": "2026-03-04T09:15:00Z", "from": {"user": {"displayName": "Ann"}}, '
