@@ -7,7 +7,7 @@ the log can be deleted and is built again. Only an erasure takes anything out of
 
 import asyncio
 import json
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
@@ -186,7 +186,7 @@ class ParametricMemory:
         self,
         text: str = "",
         *,
-        messages: "Sequence[Message] | None" = None,
+        messages: Sequence[Mapping[str, Any]] | None = None,
         form: Form | None = None,
         speaker: str | None = None,
         observed_at: datetime | None = None,
@@ -668,7 +668,7 @@ class ParametricMemory:
             engine.release(self._artifacts.root_url)
 
 
-def _written(text: str, messages: "Sequence[Message]") -> str:
+def _written(text: str, messages: Sequence[Mapping[str, Any]]) -> str:
     """Messages as the log keeps them.
 
     Raises:

@@ -27,6 +27,7 @@ _JSON_MARK = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 _YAML_KEY = re.compile(r"^( *)(?:- )?[\w][\w .()/-]{0,48}:(?: |$)")
 _NESTED = re.compile(rf"(?:.*?[-?] ){{{MOST_DEPTH}}}")
 _KEY_LINE = re.compile(r"""^[ \t]*(?:"([^"\n]+)"|'([^'\n]+)'|([\w .-]+?))[ \t]*[=:]""", re.MULTILINE)
+_INI_LINE = re.compile(r"\[[^\]\n]+\]$|[#;]|[ \t]+\S|[^\s\[\]=:][^\[\]=:\n]{0,60}[=:]")
 _SECTION_LINE = re.compile(r"^[ \t]*\[", re.MULTILINE)
 _COMMENT = re.compile(r"(?:^|\s)[#;]\s?(.*)$")
 
@@ -55,7 +56,8 @@ def data_pieces(text: str) -> list[Piece] | None:
     for read in (json_node, _toml_node, _ini_node, _yaml_node):
         node = read(text)
         if node is not None and (node.entries or node.scalar is None):
-            return _with_comments(text, list(_said(node)))
+            pieces = list(_said(node))
+            return _with_comments(text, pieces) if all(piece.start < piece.end for piece in pieces) else None
     return None
 
 
@@ -188,7 +190,9 @@ def _toml_node(text: str) -> Node | None:
 
 
 def _ini_node(text: str) -> Node | None:
-    if not text.lstrip("\ufeff \r\n").startswith(("[", "#", ";")):
+    lines = [line.rstrip() for line in text.lstrip("\ufeff").split("\n") if line.strip()]
+    begun = next((line for line in lines if not line.startswith(("#", ";"))), "")
+    if not begun.startswith("[") or not all(_INI_LINE.match(line) for line in lines):
         return None
     parser = configparser.RawConfigParser(strict=False, allow_no_value=False)
     parser.optionxform = str  # type: ignore[assignment,method-assign]  # keys keep their case
