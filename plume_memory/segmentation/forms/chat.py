@@ -30,6 +30,8 @@ _BEHIND = re.compile(rf"\[(?P<stamp>{DATED_STAMP})\][ ]+(?P<name>{_NAME})[ ]*$")
 _NAMED = re.compile(rf"(?:\*\*)?(?P<name>{_NAME}):(?:\*\*)?(?: |$)")
 _LOG_DAY = re.compile(r"--- (?:Log opened|Day changed) (?:\w{3} )?(?P<m>\w{3}) (?P<d>\d{1,2})(?: [\d:]+)? (?P<y>\d{4})")
 ROLES = frozenset(["user", "assistant", "human", "ai", "system", "me", "you", "q", "a", "bot", "agent", "customer"])
+OWNER = frozenset(["user", "human", "me"])
+"""Who speaks to an assistant: the memory's owner, whose "I" needs no name."""
 _RECORD_LABELS = frozenset(
     [
         "name",
@@ -161,9 +163,10 @@ def _messages(lines: Sequence[tuple[int, str]], pattern: "re.Pattern[str]") -> l
             continue
         groups = found.groupdict()
         speaker = (groups.get("name") or groups.get("nick") or groups.get("actor") or "").strip("*~ \u200e")
+        who = None if speaker.lower() in OWNER else speaker
         time = order.read(groups["stamp"]) if "stamp" in groups else None
         body = start + (found.start("actor") if groups.get("actor") else found.end())
-        messages.append(_Message(start, body, speaker, time or day))
+        messages.append(_Message(start, body, who, time or day))
     return messages
 
 

@@ -24,6 +24,7 @@ _HEADER = re.compile(
     r"Delivered-To|In-Reply-To|References|X-[\w-]+|DKIM-Signature):(?: |\t|$)",
     re.IGNORECASE,
 )
+_ANY_HEADER = re.compile(r"[A-Za-z][\w-]{0,40}:")
 _BASE64 = re.compile(r"^Content-Transfer-Encoding:[ \t]*base64", re.MULTILINE | re.IGNORECASE)
 _QUOTE = re.compile(r"[ \t]*((?:>[ ]?)+)")
 _WROTE = re.compile(
@@ -80,9 +81,9 @@ def email_pieces(text: str) -> list[Piece] | None:
     if not is_email(text):
         return None
     first_line = text.find("\n", begun) + 1 if text.startswith("From ", begun) else begun
-    blank = re.search(r"\n[ \t\r]*\n", text[first_line:])
-    head_end = first_line + blank.end() if blank else len(text)
-    mail = message_from_string(text[first_line:], EmailMessage, policy=policy.default)
+    head_end = _head_end(text, first_line)
+    whole = text[first_line:head_end].rstrip() + "\n\n" + text[head_end:]
+    mail = message_from_string(whole, EmailMessage, policy=policy.default)
     speaker, time = _who(str(mail["From"] or "")), mail_time(str(mail["Date"] or mail["Sent"] or ""))
     subject = " ".join(str(mail["Subject"] or "").split())
     headings = (f"Subject: {subject}",) if subject else ()
@@ -93,6 +94,18 @@ def email_pieces(text: str) -> list[Piece] | None:
     if mail.is_multipart() or mail["Content-Transfer-Encoding"] or mail.get_content_type() != "text/plain":
         return [first, *_mime(text, head_end, mail, own)]
     return [*_body(text, head_end, own), first]
+
+
+def _head_end(text: str, start: int) -> int:
+    """Where the body begins: behind the blank line, or where people left none behind the last header they know."""
+    end, has_blank = start, "\n\n" in text
+    for at, line in lines_of(text[start:]):
+        if not line.strip():
+            return min(start + at + len(line) + 1, len(text))
+        if not _HEADER.match(line) and not (has_blank and _ANY_HEADER.match(line)) and line[0] not in " \t":
+            return start + at
+        end = min(start + at + len(line) + 1, len(text))
+    return end
 
 
 def _mime(text: str, start: int, mail: EmailMessage, own: Piece) -> Iterator[Piece]:

@@ -6,7 +6,7 @@ They name the same few things in different words. A reply is told under what it 
 import re
 from collections.abc import Iterator
 
-from plume_memory.segmentation.forms.chat import ROLES
+from plume_memory.segmentation.forms.chat import OWNER, ROLES
 from plume_memory.segmentation.forms.data import Node, json_node
 from plume_memory.segmentation.forms.piece import Piece
 from plume_memory.segmentation.stamps import iso_time
@@ -18,8 +18,6 @@ _NAMES = ("real_name", "global_name", "nickname", "display_name", "displayName",
 _TIMES = ("timestamp", "date", "createdDateTime", "created_at", "time", "ts", "date_unixtime")
 _ANSWERED = ("reply_to_message_id", "replyToId", "reply_to", "reference", "thread_ts", "in_reply_to")
 _IDS = ("id", "ts", "message_id", "messageId")
-_OWNER = frozenset(["user", "human", "me"])
-"""Who speaks to the assistant: the memory's owner, whose "I" needs no name."""
 _TAG = re.compile(r"<[^<>]{1,200}>")
 _MOST_QUOTED = 160
 
@@ -41,7 +39,7 @@ def export_pieces(text: str) -> list[Piece] | None:
         quoted = said_by.get(answered) if answered and answered != (own.scalar if own else None) else None
         headings = (f"In answer to {quoted}",) if quoted else ()
         time = next((found for key in _TIMES if (node := message.get(key)) and (found := iso_time(node.scalar))), None)
-        shown = None if speaker is not None and speaker.lower() in _OWNER else speaker
+        shown = None if speaker is not None and speaker.lower() in OWNER else speaker
         pieces.append(Piece(message.start, message.end, headings, said, shown, time))
         if own and own.scalar:
             said_by.setdefault(own.scalar, f'{shown or "me"}: "{" ".join(said.split())[:_MOST_QUOTED]}"')

@@ -58,10 +58,10 @@ def _pieces(text: str, lines: Sequence[str], starts: Sequence[int]) -> Iterator[
         end = first + len(text[first : starts[block.end]].rstrip())
         if block.kind == "title":
             outline = {depth: one for depth, one in outline.items() if depth < block.depth}
-            words = " ".join(line.strip(" #=-\t\r") for line in lines[block.first : block.end]).strip()
-            if words:
-                yield Piece(first, end, tuple(outline[depth] for depth in sorted(outline)), words, is_heading=True)
-                outline[block.depth] = words
+            title = lines[block.first].strip()
+            if title.strip("# "):
+                yield Piece(first, end, tuple(outline[depth] for depth in sorted(outline)), title, is_heading=True)
+                outline[block.depth] = title
         elif table is not None:
             yield from cells_said(*_rows(table, lines, starts), headings)
         elif quoted:

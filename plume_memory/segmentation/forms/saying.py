@@ -42,7 +42,8 @@ def said_field(field: str, subject: str, values: Sequence[str]) -> str:
     if len(value.split()) > _LONG_VALUE_WORDS and len(values) < 2:  # a sentence of its own
         return f"The {name or 'value'}{whose}: {value}"
     end = "" if value.endswith((".", "!", "?")) else "."
-    return f"The {name or 'value'}{whose} {'are' if len(values) > 1 else 'is'} {value}{end}"
+    verb = "are" if len(values) > 1 or singular(last) != last else "is"
+    return f"The {name or 'value'}{whose} {verb} {value}{end}"
 
 
 def is_naming(field: str) -> bool:

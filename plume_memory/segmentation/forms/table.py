@@ -157,9 +157,10 @@ class _Naming(NamedTuple):
 def _subject(row: Row, naming: _Naming, heads: Sequence[str]) -> str:
     """What a row is about: its name, with its code in brackets; of several columns all of them."""
     found = [(at, " ".join(row[at].text.split())) for at in naming.columns if at < len(row) and row[at].text.strip()]
-    first, *more = [cell if naming.has_code or not at else f"{words_of(heads[at])} {cell}" for at, cell in found] or [
-        ""
+    told = [
+        cell if naming.has_code or at == naming.columns[0] else f"{words_of(heads[at])} {cell}" for at, cell in found
     ]
+    first, *more = told or [""]
     return f"{first} ({', '.join(more)})" if more else first
 
 

@@ -11,7 +11,7 @@ _LINE = re.compile(
 )
 _VOICE = re.compile(r"<v(?:\.[\w.]+)? ([^<>\n]{1,60})>|</v>")
 _NAMED = re.compile(r"(?P<name>[A-Z][\w.' -]{0,40}):[ ]+")
-_BEGINS = 600
+_BEGINS = 60
 """Seconds: a recording begins at 0, a clock most often not."""
 
 

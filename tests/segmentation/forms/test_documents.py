@@ -35,17 +35,17 @@ In the pilot house.
 def test_markdown_stands_under_its_headings(texts):
     assert form_of(MARKDOWN) == "markdown"
     assert texts(MARKDOWN) == [
-        "Harbour\n\nOlle was here.",
-        "Harbour\nPetra led.",
-        "Harbour\nTasks\nTable of 2 rows: task, owner, due.",
-        "Harbour\nTasks\nThe owner of Paint pier 3 is Olle.",
-        "Harbour\nTasks\nPaint pier 3, due: 20 March",
-        "Harbour\nTasks\nOrder | buoys, due: 2 April",
-        "Harbour\nTasks\n```sh\n# no title\nmake\n```",
-        "Harbour\nTasks\n\n- Crane: 9 April",
-        "Harbour\nTasks\n- Crane: 9 April\n  - at noon",
-        "Harbour\nTasks\nQuoted\nIt will be finished soon.",
-        "Harbour\nNext\n\nIn the pilot house.",
+        "# Harbour\n\nOlle was here.",
+        "# Harbour\nPetra led.",
+        "# Harbour\n## Tasks\nTable of 2 rows: task, owner, due.",
+        "# Harbour\n## Tasks\nThe owner of Paint pier 3 is Olle.",
+        "# Harbour\n## Tasks\nPaint pier 3, due: 20 March",
+        "# Harbour\n## Tasks\nOrder | buoys, due: 2 April",
+        "# Harbour\n## Tasks\n```sh\n# no title\nmake\n```",
+        "# Harbour\n## Tasks\n\n- Crane: 9 April",
+        "# Harbour\n## Tasks\n- Crane: 9 April\n  - at noon",
+        "# Harbour\n## Tasks\nQuoted\nIt will be finished soon.",
+        "# Harbour\n## Next\n\nIn the pilot house.",
     ]
 
 
@@ -118,6 +118,11 @@ def test_the_newest_part_of_a_mail_is_last_and_each_part_is_its_writers(units):
     quoted = next(unit for unit in found if "6:30" in unit.text)
     assert MAIL[quoted.start : quoted.end] == "> When do they come? We open at 6:30."
     assert str(quoted.observed_at) == "2026-03-10 11:05:00"
+
+
+def test_a_mail_without_a_blank_line_has_a_body(texts):
+    text = "From: facilities\nTo: all\nSubject: Lift B\nLift B is closed on Monday. Take the stairs."
+    assert texts(text)[0] == "Subject: Lift B\nfacilities:\nLift B is closed on Monday."
 
 
 def test_a_forwarded_mail_is_its_writers(units):

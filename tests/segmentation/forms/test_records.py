@@ -82,7 +82,7 @@ def test_json_keeps_what_leads_to_a_value(units):
         "The active of Ada Holm is true.": '"active": true',
         "The unit price of Ada Holm is 1.50.": '"unitPrice": 1.50',
         "The note of Ada Holm is null.": '"note": null',
-        "The tags of Ada Holm is empty.": '"tags": []',
+        "The tags of Ada Holm are empty.": '"tags": []',
     }
 
 
@@ -107,7 +107,7 @@ def test_toml_and_ini(texts, units):
     toml = 'title = "Club"\n[coach]\nname = "Runa"\nphone = "55"\n[[boats]]\nname = "Swift"\nseats = 8\n'
     assert form_of(toml) == "data"
     assert "The phone of the coach Runa of Club is 55." in texts(toml)
-    assert "The seats of the boat Swift of Club is 8." in texts(toml)
+    assert "The seats of the boat Swift of Club are 8." in texts(toml)
     assert [toml[unit.start : unit.end] for unit in units(toml)][-1] == "seats = 8"
     ini = "; servers\n[web]\nHost = a.example\nport: 80\n[mail]\nport = 25\n"
     assert form_of(ini) == "data"
