@@ -15,8 +15,9 @@ _NUMBERS = re.compile(r"(\d{1,4})([./-])(\d{1,2}|[A-Za-z]{3})[./-](\d{2,4})")
 _OFFSET = re.compile(r"([+-])(\d{2}):?(\d{2})$")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAY_LINE = re.compile(
-    r"\W*(?:\w+day,?\s+)?(?:(?P<d>\d{1,2})(?:st|nd|rd|th|\.)?\s+(?P<m>[A-Za-z]{3,9})|(?P<m2>[A-Za-z]{3,9})\s+"
-    r"(?P<d2>\d{1,2})(?:st|nd|rd|th)?),?\s+(?P<y>\d{4})\W*$"
+    r"\W*(?:\d{1,2}:\d{2}\s?(?:[ap]m)?,?\s+(?:on\s+)?)?(?:\w+day,?\s+)?(?:(?P<d>\d{1,2})(?:st|nd|rd|th|\.)?\s+(?P<m>[A-Za-z]{3,9})|(?P<m2>[A-Za-z]{3,9})\s+"
+    r"(?P<d2>\d{1,2})(?:st|nd|rd|th)?),?\s+(?P<y>\d{4})(?:,?\s+(?:at\s+)?\d{1,2}:\d{2}\s?(?:[ap]m)?)?\W*$",
+    re.IGNORECASE,
 )
 
 
@@ -65,7 +66,7 @@ def has_day(stamp: str) -> bool:
 
 
 def day_alone(line: str) -> datetime | None:
-    """Read a line that is a date and nothing else, as stands between the messages of two days."""
+    """Read a line that is a date, perhaps with a time, and nothing else, as stands above the messages of a day."""
     found = _DAY_LINE.match(line) if len(line) < 60 else None
     if found is None:
         return None

@@ -6,10 +6,10 @@ from plume_memory.records import Context, Transition
 from plume_memory.segmentation.windows import Segmenter, WindowRule
 
 
-def windows(text: str, context: Context = Context(), tokens: int = 12) -> list[str]:
+def windows(text: str, context: Context | None = None, tokens: int = 12) -> list[str]:
     rule = WindowRule("pieces", tokens)
     segmenter = Segmenter(lambda t: len(t.split()), unit_tokens=64, single_sentences=True, windows=rule)
-    return segmenter.windows([Transition(1, text, context=context)])
+    return segmenter.windows([Transition(1, text, context=context or Context())])
 
 
 def test_cells_are_said_and_headings_once_a_window():

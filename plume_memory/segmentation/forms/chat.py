@@ -105,7 +105,8 @@ def _pattern(lines: Sequence[tuple[int, str]], *, needed: int) -> "re.Pattern[st
         begins = all(_UNSAID.match(line) or _day(line) for line in said[: min(found)])
         if begins and (needed < 2 or _is_spoken(pattern, found, len(said))):
             return pattern
-    return _NAMED if _takes_turns(said, needed) else None
+    days = next((at for at, line in enumerate(said) if not _day(line)), len(said))
+    return _NAMED if _takes_turns(said[days:], needed) else None
 
 
 def _is_spoken(pattern: "re.Pattern[str]", found: Mapping[int, "re.Match[str]"], lines: int) -> bool:

@@ -69,6 +69,12 @@ def test_names_and_what_they_say(texts):
     assert texts(text)[:2] == ["Anna:\nI live in Bern.", "Bob:\nI live in Rome."]
 
 
+def test_a_day_above_what_is_said(texts):
+    text = "1:56 pm on 8 May, 2023\n\nAnna: I went there yesterday.\nBob: I did not.\nAnna: You should."
+    assert form_of(text) == "chat"
+    assert texts(text)[0] == "Anna (2023-05-08):\nI went there yesterday (2023-05-07)."
+
+
 @pytest.mark.parametrize(
     "text",
     [
