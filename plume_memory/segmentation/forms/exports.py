@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from plume_memory.segmentation.forms.chat import OWNER, ROLES
-from plume_memory.segmentation.forms.data import Node, json_node
+from plume_memory.segmentation.forms.nodes import Node, json_node
 from plume_memory.segmentation.forms.piece import Piece
 from plume_memory.segmentation.stamps import iso_time
 
