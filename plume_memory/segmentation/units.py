@@ -100,7 +100,7 @@ class _Cut:
         headings = [*piece.headings, *_who(speaker, time)]
         room = self.budget if fits else max(self.budget // 2, self.budget - self.count("\n".join(headings[-1:])))
         for start, end, lead, own in self._parts(piece, text, room, fits):
-            if not own or own.isspace():
+            if not (lead + own).strip():
                 continue
             dated = own if time is None else with_dates(own, time)
             if dated is not own and self.count(lead + dated) <= self.budget:

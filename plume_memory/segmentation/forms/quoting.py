@@ -1,4 +1,4 @@
-"""Whose the parts of a mail's body are: what is quoted, by marks or below headers, is its own writer's and of its day."""
+"""Whose the parts of a mail's body are: what is quoted, by marks or below headers, is its own writer's and day's."""
 
 import re
 from collections.abc import Iterator, Sequence
