@@ -6,7 +6,8 @@ the log can be deleted and is built again. Only an erasure takes anything out of
 """
 
 import asyncio
-from collections.abc import Callable, Generator, Sequence
+import json
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
@@ -30,9 +31,11 @@ from plume_memory.policy import AnswerPolicy
 from plume_memory.records import (
     Answer,
     ArchiveContents,
+    Context,
     Difference,
     ErasureCertificate,
     ForgetOptions,
+    Form,
     History,
     Replacement,
     ScoredUnit,
@@ -182,8 +185,12 @@ class ParametricMemory:
 
     def update(
         self,
-        text: str,
+        text: str = "",
         *,
+        messages: Sequence[Mapping[str, Any]] | None = None,
+        form: Form | None = None,
+        speaker: str | None = None,
+        observed_at: datetime | None = None,
         idempotency_key: str | None = None,
         expected_version: int | None = None,
         metadata: dict[str, Any] | None = None,
@@ -197,6 +204,11 @@ class ParametricMemory:
             text: what is now true; it supersedes what it contradicts and leaves the rest. What is no words (base64,
                 hex dumps, minified code) is kept in the log alone: the version's metadata says where, as
                 ["plume"]["unread"], characters [start, end).
+            messages: instead of a text: what was said by turns, as chat models take it (role, content; name, timestamp
+                and other fields are kept). The log has them as JSON.
+            form: how the text is written; by default as it looks (docs/forms.md).
+            speaker: whose words it is, where the text names nobody; by default the owner's.
+            observed_at: when it was said or seen, where the text names no time; "yesterday" is counted from there.
             idempotency_key: the same key with the same text is one update, however often it is sent.
             expected_version: append only if this is still the newest version.
             metadata: JSON kept with the version; "plume" is a name of ours in it.
@@ -208,8 +220,9 @@ class ParametricMemory:
 
         Raises:
             TextTooLong: it has more characters than `max_update_chars`.
-            InvalidInput: an empty text, text a database cannot hold, metadata that is not JSON, what is named in
-                `replaces` or `keep` is no update, or another `derive`.
+            InvalidInput: an empty text, text a database cannot hold, text and messages together, messages or metadata
+                that are not JSON, another `form`, what is named in `replaces` or `keep` is no update, or another
+                `derive`.
             VersionNotFound: there is no version that `replaces` or `keep` names.
             VersionConflict: the memory has moved on since `expected_version`.
             IdempotencyConflict: the key was used with another text, or for an update that was erased since.
@@ -221,6 +234,8 @@ class ParametricMemory:
         self._check_open()
         if derive not in (True, False, "later"):
             raise InvalidInput(f"derive is True, False or 'later'; got {derive!r}.")
+        if messages is not None:
+            text, form = _written(text, messages), form or "chat"
         if isinstance(text, str) and len(text) > self._max_update_chars:
             raise TextTooLong(
                 f"The text has {len(text):,} characters, and an update of this memory at most "
@@ -235,7 +250,13 @@ class ParametricMemory:
         version = self._log.append(
             self.name,
             text,
-            metadata=with_overrules(metadata, replaces=replaces, keep=keep, unread=unread),
+            metadata=with_overrules(
+                metadata,
+                replaces=replaces,
+                keep=keep,
+                unread=unread,
+                context=Context(form, speaker, observed_at),
+            ),
             idempotency_key=idempotency_key,
             expected_version=expected_version,
         )
@@ -673,3 +694,17 @@ class ParametricMemory:
             pinned.clear()
         if engine is not None:
             engine.release(self._artifacts.root_url)
+
+
+def _written(text: str, messages: Sequence[Mapping[str, Any]]) -> str:
+    """Messages as the log keeps them.
+
+    Raises:
+        InvalidInput: there is a text too, there are none, or they are not JSON.
+    """
+    if text or not messages:
+        raise InvalidInput("An update is a text or messages: pass one of them, and at least one message.")
+    try:
+        return json.dumps(list(messages), ensure_ascii=False)
+    except (TypeError, ValueError) as err:
+        raise InvalidInput(f"Messages are a list of JSON objects, each with a role and its content: {err}.") from err

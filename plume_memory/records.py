@@ -11,6 +11,8 @@ NOTICE = "[Correction & Update Notice]: The following account supersedes the cor
 """Stands between two transitions of a history, exactly once per transition (METHOD: task)."""
 
 
+Form = Literal["notes", "chat", "markdown", "email", "html", "table", "data", "prose", "transcript"]
+"""How a text is written; docs/forms.md."""
 VersionKind = Literal["update", "rollback", "forget", "erase"]
 
 
@@ -67,12 +69,25 @@ class Overrules:
 
 
 @dataclass(frozen=True, slots=True)
+class Context:
+    """What the caller of an update said of its text beside it; kept in the version's metadata."""
+
+    form: Form | None = None
+    """How it is written; None: as it looks."""
+    speaker: str | None = None
+    """Whose words it is, where it names nobody; None: the owner's."""
+    observed_at: datetime | None = None
+    """When it was said or seen, where it names no time; "yesterday" is counted from there."""
+
+
+@dataclass(frozen=True, slots=True)
 class Transition:
     """One text of a history, with the version that brought it."""
 
     version: int
     text: str
     overrules: Overrules = Overrules()
+    context: Context = Context()
 
 
 class ForgetOptions(TypedDict, total=False):
@@ -223,9 +238,14 @@ class Unit:
     end: int
     """One past the last character in that version's text."""
     text: str
-    """`version_text[start:end]`; of an item of a list with the headings it stands under before it, a line each."""
+    """What it says: `version_text[start:end]`, or a cell or field of a record as a sentence; beside days that are named
+    from there ("yesterday") their dates. Before it, a line each, the headings it stands under and whose words it is."""
     own: int = 0
     """First character of `text` that is the unit's own: what stands before it are headings, of other units too."""
+    speaker: str | None = None
+    """Whose words it is; None: nobody is named, or the owner."""
+    observed_at: datetime | None = None
+    """When it was said; without a zone where the text names none, None where nothing says."""
 
     @property
     def words(self) -> str:

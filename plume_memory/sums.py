@@ -11,7 +11,7 @@ network, however short a text is, and are derived again when a text is to be tak
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 
@@ -19,7 +19,7 @@ import torch
 
 from plume_memory.encoding import Cache, TextEncoder
 from plume_memory.lora.sums import Adder, RunningSum, from_bytes, relative_gap, to_bytes
-from plume_memory.records import History, Transition
+from plume_memory.records import Context, History, Overrules, Transition
 from plume_memory.segmentation.windows import Segmenter
 
 KIND = "sum"
@@ -31,8 +31,10 @@ def digests_of(transitions: Sequence[Transition], behind: tuple[bytes, ...] = ()
     """Return the sha256 of the chain of texts up to each transition, behind those of the transitions before them."""
     found = list(behind)
     for transition in transitions:
-        own = hashlib.sha256(transition.text.encode("utf-8", "surrogatepass")).digest()
-        found.append(hashlib.sha256((found[-1] if found else b"") + own).digest())
+        own = hashlib.sha256(transition.text.encode("utf-8", "surrogatepass"))
+        if transition.context != Context():
+            own.update(b"\0" + repr(transition.context).encode())
+        found.append(hashlib.sha256((found[-1] if found else b"") + own.digest()).digest())
     return tuple(found)
 
 
@@ -107,10 +109,10 @@ class Sums:
         if content is None:
             return []
         kept = from_bytes(content)
-        last = Counter(self._windows(history.transitions[-1].text))
+        last = Counter(self._windows(history.transitions[-1]))
         weights = Counter[str]()
         for transition in history.transitions if whole else ():
-            weights.update(self._windows(transition.text))
+            weights.update(self._windows(transition))
         total, part = self._added(Adder(), weights, last, None)
         gaps = [relative_gap(kept.last, part.total())] * last.total() if last else []
         return gaps + [relative_gap(kept.total, total.total())] * (weights.total() - last.total()) if weights else gaps
@@ -180,16 +182,16 @@ class Sums:
         missing, surplus = _difference(history, base)
         total, windows = Adder(base.sum.total if base else None), base.sum.windows if base else 0
         if base is not None:
-            newest = base.texts[-1].text
+            newest = _told(base.texts[-1])
             if surplus[newest]:  # of a text that is taken away its own part is at hand
                 total.subtract(base.sum.last)
                 windows -= base.sum.last_windows
                 surplus[newest] -= 1
         weights = Counter[str]()
-        for text, times in [*missing.items(), *((text, -times) for text, times in surplus.items() if times)]:
-            for window in self._windows(text):
+        for told, times in [*missing.items(), *((told, -times) for told, times in surplus.items() if times)]:
+            for window in self._windows(told):
                 weights[window] += times
-        last = Counter(self._windows(history.transitions[-1].text))
+        last = Counter(self._windows(history.transitions[-1]))
         total, part = self._added(total, weights, last, cache)
         whole, brought = total.total(), part.total()
         return RunningSum(
@@ -213,24 +215,25 @@ class Sums:
                     adder.add(factors, times)
         return total, part
 
-    def _windows(self, text: str) -> list[str]:
-        return self._segmenter.windows([Transition(0, text)])
+    def _windows(self, told: Transition) -> list[str]:
+        return self._segmenter.windows([told])
 
 
-def _difference(history: History, base: _Base | None) -> tuple[Counter[str], Counter[str]]:
+def _difference(history: History, base: _Base | None) -> tuple[Counter[Transition], Counter[Transition]]:
     """Texts that a base lacks, and those that it has too many."""
     held, known = history.transitions, base.texts if base else ()
     if held[: len(known)] == known:
         held, known = held[len(known) :], ()
-    wanted, there = Counter(_texts(held)), Counter(_texts(known))
+    wanted, there = Counter(map(_told, held)), Counter(map(_told, known))
     return wanted - there, there - wanted
 
 
 def _cost(history: History, base: _Base | None) -> int:
     """Characters to encode."""
     missing, surplus = _difference(history, base)
-    return sum(len(text) * times for text, times in [*missing.items(), *surplus.items()])
+    return sum(len(told.text) * times for told, times in [*missing.items(), *surplus.items()])
 
 
-def _texts(transitions: Sequence[Transition]) -> Iterator[str]:
-    return (transition.text for transition in transitions)
+def _told(transition: Transition) -> Transition:
+    """What of an update its windows depend on."""
+    return replace(transition, version=0, overrules=Overrules())

@@ -50,6 +50,7 @@ def is_grounded(answer: str, question: str, units: Sequence[ScoredUnit]) -> bool
 
 
 def _value_terms(unit: Unit) -> set[str]:
-    """Terms of a unit without its headings and its label: what it says, not what of."""
+    """Terms of a unit without its headings and its label: what it says, not what of; whose words and of which day."""
     own = unit.text[unit.own :]
-    return set(terms_of(own)) - set(terms_of(label_of(own)))
+    stated = f"{unit.speaker or ''} {unit.observed_at:%Y-%m-%d %B}" if unit.observed_at else unit.speaker or ""
+    return (set(terms_of(own)) - set(terms_of(label_of(own)))) | set(terms_of(stated))

@@ -4,16 +4,17 @@ import codecs
 import shlex
 import sys
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast, get_args
 
 import typer
 
 from plume_memory.cli.output import ERR, OUT, ProgressBar, add_row, emit, plain, safe, say, table
 from plume_memory.errors import InvalidInput, PlumeError
 from plume_memory.memory import DEFAULT_MODEL, DEFAULT_URL, ParametricMemory
-from plume_memory.records import Answer, Replacement, Version
+from plume_memory.records import Answer, Form, Replacement, Version
 from plume_memory.store.failures import shown_text
 from plume_memory.store.overruling import NAME
 
@@ -34,6 +35,9 @@ class Unknown(StrEnum):
 
     abstain = "abstain"
     bare = "bare"
+
+
+TextForm = StrEnum("TextForm", [(form, form) for form in get_args(Form)])  # type: ignore[misc]
 
 
 def register(app: typer.Typer) -> None:
@@ -75,6 +79,11 @@ def update(
         list[int] | None, typer.Option("--keep", help="A version of which it replaces nothing. Repeatable.")
     ] = None,
     keep_all: Annotated[bool, typer.Option("--keep-all", help="It replaces nothing.")] = False,
+    form: Annotated[TextForm | None, typer.Option("--form", help="How it is written; by default as it looks.")] = None,
+    speaker: Annotated[str | None, typer.Option("--speaker", help="Whose words it is; by default the owner's.")] = None,
+    observed_at: Annotated[
+        datetime | None, typer.Option("--observed-at", help="When it was said, where it names no time itself.")
+    ] = None,
     defer: Annotated[bool, typer.Option("--defer", help="Write the log only; the next read derives.")] = False,
     name: MemoryName = "default",
     url: Url = DEFAULT_URL,
@@ -87,6 +96,9 @@ def update(
     with _open(name, url, model, hypernetwork) as memory:
         version = memory.update(
             given,
+            form=cast(Form, form.value) if form else None,
+            speaker=speaker,
+            observed_at=observed_at,
             idempotency_key=key,
             expected_version=expected,
             replaces=replaces or (),

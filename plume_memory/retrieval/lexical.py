@@ -23,8 +23,9 @@ from numpy.typing import NDArray
 
 from plume_memory.errors import InvalidInput
 from plume_memory.records import ScoredUnit, Unit
+from plume_memory.retrieval.asking import only_asks
 from plume_memory.retrieval.inverted import Block, Stem, Terms, Vocabulary, merged
-from plume_memory.terms import asks, terms_of
+from plume_memory.terms import terms_of
 
 K1 = 1.5
 """Saturation of a term's count (METHOD)."""
@@ -160,7 +161,7 @@ class UnitIndex:
         """
         scores = self.score(query)
         order = (int(i) for i in _falling(scores, np.arange(len(self))))
-        eligible = (i for i in order if i not in without and not asks(self[i].words))
+        eligible = (i for i in order if i not in without and not only_asks(self[i]))
         best = list(islice(eligible, k))
         if best and scores[best[-1]] > 0:
             last = scores[best[-1]]

@@ -76,7 +76,7 @@ class _Comparison:
         self._asked = [own & asked for own in self._terms]
         if speaks_of_me(question):
             for own, unit in zip(self._asked, units, strict=True):
-                own.update([_ME] if speaks_of_me(unit.text) else [])
+                own.update([_ME] if unit.speaker is None and speaks_of_me(unit.text) else [])  # else it is theirs
         named = set(terms_of(question))
         self._others = [possessors(unit.text) - named for unit in units]
         containing = Counter(term for own in self._terms for term in own)

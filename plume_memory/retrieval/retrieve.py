@@ -9,10 +9,10 @@ from typing import Protocol
 from plume_memory.errors import InvalidInput
 from plume_memory.policy import AnswerPolicy
 from plume_memory.records import ScoredUnit, Unit
+from plume_memory.retrieval.asking import only_asks
 from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.retrieval.reader import Reading
 from plume_memory.retrieval.recency import verdicts
-from plume_memory.terms import asks
 
 SHORTLIST = 32
 """Units that are read: the best by their words. It bounds what a question costs on a long history."""
@@ -98,7 +98,7 @@ def _proposed(index: UnitIndex, question: str, near: Nears | None, retired: froz
     chosen = by_words
     if near is not None and len(index) > SHORTLIST:
         like = near.nearest(question, k=SHORTLIST, without=retired)
-        like = [position for position in like if not asks(index[position].words)][: SHORTLIST - BY_WORDS]
+        like = [position for position in like if not only_asks(index[position])][: SHORTLIST - BY_WORDS]
         chosen = list(dict.fromkeys([*by_words[:BY_WORDS], *like, *by_words[BY_WORDS:]]))[: len(by_words)]
     return [index[position] for position in sorted(chosen)]
 

@@ -7,8 +7,8 @@ question time nothing depends on which of two units is later.
 from collections.abc import Iterable, Sequence
 
 from plume_memory.records import Overrules, Replacement, Unit, Verdict
+from plume_memory.retrieval.asking import only_asks
 from plume_memory.retrieval.lexical import UnitIndex
-from plume_memory.terms import asks
 
 CANDIDATES = 8
 """Earlier units that a new one is judged against: those most like it by their words. It bounds what an update costs."""
@@ -28,7 +28,7 @@ def candidates(index: UnitIndex, later: Sequence[Unit], overrules: Overrules) ->
     return [
         (one.unit, unit)
         for unit in later
-        if not asks(unit.words)
+        if not only_asks(unit)
         for one in index.best(unit.text, k=CANDIDATES, tied=CANDIDATES)
         if one.unit.version not in decided
     ]

@@ -15,7 +15,7 @@ value or begins and ends like a note of its own. A program, a list of bare names
 import re
 from collections import Counter
 from collections.abc import Container, Iterator, Sequence
-from itertools import accumulate, zip_longest
+from itertools import accumulate, pairwise, zip_longest
 from typing import NamedTuple
 
 from plume_memory.segmentation.blocks import COLON, Item, blocks_of, is_bullet
@@ -53,6 +53,12 @@ _BOLD = re.compile(r"\s*(\*\*|__)(?:(?!\1).)+\1:?$")
 _SENTENCE_END = (".", "!", "?", "…", ",", "。", "！", "？", "।", "؟", "۔")
 _RULE = re.compile(r"\s*(?:([-*_=])[ \t]*(?:\1[ \t]*){2,})?$")
 _BOLD_DEPTH, _WORDS_DEPTH, _COLON_DEPTH = 7, 8, 9
+_LEADS_ON = re.compile(r"[,;(–—-]$|\b(?:a|an|the|and|or|but|of|to|in|on|at|for|from|with|by|as|that|which|who|my|our)$")
+"""How a line ends that the next one goes on with."""
+_GOES_ON = re.compile(r"(?:and|or|but|nor|because|which|that|who|whose|of|than|to|with|from|in|on|at|for|by|as)\b")
+"""How a line begins that goes on with the one before."""
+_LEAST_WIDTH = 40
+"""Characters; nobody's lines are cut at fewer."""
 _HEADING_WORDS = 8
 _NOTE_WORDS = 3
 _MOST_HEADINGS = 6
@@ -114,7 +120,7 @@ class _Reader:
                 self._head(_depth_of(lines[i]), self._starts[i], lines[i])
             if labelled:
                 self._list([Item(i, i, []) for i in range(heads, end)], end)
-        elif end - first > 1 and not before_list and all(_is_note(lines[i]) for i in range(first, end)):
+        elif not before_list and _are_notes(lines[first:end]):
             self._list([Item(i, i, []) for i in range(first, end)], end)
         else:
             self._prose()
@@ -224,9 +230,28 @@ def _joined(headings: Sequence[str]) -> str:
     return "\n".join(one for one in headings[-_MOST_HEADINGS:] if len(one) <= _HEADING_CHARS)
 
 
+def _are_notes(lines: Sequence[str]) -> bool:
+    """Whether each line of a paragraph says something of its own, and none goes on with the one before.
+
+    Lines of one sentence end with a word that asks for another, begin with one that joins, or are cut where the next
+    word had no room: then each, with that word, is longer than the longest of them.
+    """
+    if len(lines) < 2 or not all(_is_note(line) for line in lines):
+        return False
+    ends = [line.endswith(_SENTENCE_END) for line in lines]
+    if all(ends) or any(ended and not before for before, ended in pairwise(ends)):
+        return False  # prose; or a sentence that ends a line below
+    if not any(ends) and not any(line.lstrip("\"“‘'([")[0].islower() for line in lines):
+        return True
+    goes_on = (_LEADS_ON.search(line) or _GOES_ON.match(after) or after[0].isspace() for line, after in pairwise(lines))
+    if any(goes_on):
+        return False
+    longest = max(map(len, lines))
+    full = all(len(line) + 1 + len(after.split()[0]) > longest for line, after in pairwise(lines))
+    return not full or longest < _LEAST_WIDTH
+
+
 def _is_note(line: str) -> bool:
-    """Whether a line begins as a sentence, is long enough to be one, and has no end."""
-    begins = _NOTE.match(line)
-    first = begins.group()[-1] if begins else ""
-    spoken = not line.endswith(_SENTENCE_END) and not _CODE.search(line)
-    return bool(first) and not first.islower() and len(line.split()) >= _NOTE_WORDS and spoken
+    """Whether a line begins with a word, is long enough to say something, and is no line of a program."""
+    is_code = _CODE.search(line) or _BLOCK.match(line)
+    return _NOTE.match(line) is not None and len(line.split()) >= _NOTE_WORDS and not is_code

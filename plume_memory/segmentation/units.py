@@ -3,19 +3,31 @@
 Laws, each held by a test:
 
 - a unit never crosses a transition, and the notice between two transitions belongs to no unit;
-- the spans of the units lose no word; what is none (unreadable.py) belongs to no unit;
+- the units lose no word; what is none (unreadable.py) belongs to no unit;
 - the text of a unit is its span's, without marks of tool calls (calls.py); an item of a list carries the headings of
-  its list before it, if both fit the budget.
+  its list before it, if they fit the budget. A text that has a form of its own (forms/) is cut by it: then a cell or a
+  field is said as a sentence, and the unit's span still points at it;
+- whose words they are and of which day stands in the heading next to them, and a day that is named from there
+  ("yesterday") has its date beside it.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 
 from plume_memory.records import Transition, Unit
 from plume_memory.segmentation.calls import without_calls
-from plume_memory.segmentation.lists import list_items
-from plume_memory.segmentation.sentences import CountTokens, Span, segment, sentence_spans
+from plume_memory.segmentation.dates import with_dates
+from plume_memory.segmentation.forms.email import is_encoded
+from plume_memory.segmentation.forms.piece import Piece
+from plume_memory.segmentation.forms.recognise import form_of, pieces_of
+from plume_memory.segmentation.sentences import CountTokens, Span, segment
+from plume_memory.segmentation.statements import Statement, statements
 from plume_memory.segmentation.unreadable import readable_spans
+
+_SIGN = re.compile(r"[^\n]")
+_MOST_HEADINGS = 8
 
 
 def units_of(
@@ -35,85 +47,105 @@ def units_of(
         budget_tokens: Longest unit, in tokens.
         count_tokens: Number of tokens of a text on its own.
         first_position: Position of the first unit; the number of units before it when a history is extended.
-        single_sentences: Cut every unit into sentences and the items of lists too (`statements_of`).
+        single_sentences: Cut every unit into what can be told alone: messages, cells and the like of a text that has
+            a form, else sentences and the items of lists (`statements_of`).
 
     Raises:
         InvalidInput: If the budget is below 1.
     """
+    cut = _Cut(budget_tokens, count_tokens)
     units: list[Unit] = []
     for transition in transitions:
-        for first, behind in readable_spans(transition.text):
-            whole = without_calls(transition.text[first:behind])
-            spans = segment(whole, budget_tokens=budget_tokens, count_tokens=count_tokens)
-            pieces = _statements(whole, spans) if single_sentences else [_Piece(*span) for span in spans]
-            for start, end, heading, body in pieces:
-                text = whole[start:end]
-                if text.isspace():
-                    continue
-                headed = f"{heading}\n{text}"
-                told = headed if heading and count_tokens(headed) <= budget_tokens else text
-                own = len(told) - (end - (body if start < body < end else start))
-                place = first_position + len(units)
-                units.append(Unit(place, transition.version, first + start, first + end, told, own))
+        text = without_calls(transition.text)
+        readable = readable_spans(transition.text)
+        if single_sentences:
+            seen = _blanked(text, readable)
+            form = transition.context.form or form_of(seen)
+            if form == "email" and is_encoded(text):
+                seen = text
+            pieces = None if form is None else pieces_of(seen, form)
+            if pieces is not None:
+                for piece in pieces:
+                    units += cut.units(piece, seen, transition, first_position + len(units))
+                continue
+        for first, end in readable:
+            for piece in cut.plain(text, first, end, single_sentences):
+                units += cut.units(piece, text, transition, first_position + len(units), fits=True)
     return tuple(units)
 
 
-def statements_of(text: str) -> list[str]:
-    """Return what of a text can be told alone, in order, without the white space around it.
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """Makes units of pieces, within a budget."""
 
-    Its sentences, and the items of its lists, each with the headings it stands under. Where nothing ends a sentence
-    (a program, a list of bare names) the paragraph stays whole; a piece without a letter goes with the next.
-    """
-    pieces = _statements(text, [Span(0, len(text))])
-    told = (f"{heading}\n{text[start:end]}" if heading else text[start:end] for start, end, heading, _ in pieces)
-    return [words.strip() for words in told if words.strip()]
+    budget: int
+    count: CountTokens
+
+    def plain(self, text: str, first: int, end: int, single_sentences: bool) -> Iterator[Piece]:
+        """Yield segments of the budget, or the statements in them."""
+        part = text[first:end]
+        spans = segment(part, budget_tokens=self.budget, count_tokens=self.count)
+        cut = statements(part, spans) if single_sentences else [Statement(*span) for span in spans]
+        for start, stop, heading, body in cut:
+            own = first + body if start < body < stop else 0
+            # one heading of several lines, as it is kept or left out whole
+            yield Piece(first + start, first + stop, (heading,) if heading else (), body=own)
+
+    def units(
+        self, piece: Piece, text: str, transition: Transition, position: int, *, fits: bool = False
+    ) -> Iterator[Unit]:
+        """Yield what a piece says; several units where it does not fit the budget."""
+        speaker = piece.speaker or transition.context.speaker
+        time = piece.time or transition.context.observed_at
+        headings = [*piece.headings, *_who(speaker, time)]
+        room = self.budget if fits else max(self.budget // 2, self.budget - self.count("\n".join(headings[-1:])))
+        for start, end, lead, own in self._parts(piece, text, room, fits):
+            if not (lead + own).strip():
+                continue
+            dated = own if time is None else with_dates(own, time)
+            if dated is not own and self.count(lead + dated) <= self.budget:
+                own = dated
+            said = self._headed(headings, lead + own)
+            yield Unit(position, transition.version, start, end, said, len(said) - len(own), speaker, time)
+            position += 1
+
+    def _parts(self, piece: Piece, text: str, room: int, fits: bool) -> Iterator[tuple[int, int, str, str]]:
+        """Yield spans, the headings within them, and what they say of their own."""
+        body = piece.body if piece.start < piece.body < piece.end else piece.start
+        lead = "" if piece.is_stamped else text[piece.start : body]
+        own = text[body : piece.end] if piece.said is None else piece.said
+        if fits or self.count(lead + own) <= room:
+            yield piece.start, piece.end, lead, own
+            return
+        for start, end in segment(own, budget_tokens=max(room, 1), count_tokens=self.count):
+            if piece.said is None:
+                yield (body + start if start else piece.start), body + end, "", own[start:end]
+            else:
+                yield piece.start, piece.end, "", own[start:end]
+
+    def _headed(self, headings: Sequence[str], said: str) -> str:
+        """What is said under as many of its headings, the innermost first, as fit the budget."""
+        for first in range(max(0, len(headings) - _MOST_HEADINGS), len(headings)):
+            headed = "\n".join([*headings[first:], said])
+            if self.count(headed) <= self.budget:
+                return headed
+        return said
 
 
-class _Piece(NamedTuple):
-    """A range of characters, and the headings it stands under: none, if it is prose."""
-
-    start: int
-    end: int
-    heading: str = ""
-    body: int = 0
-    """First character behind headings that are part of the range."""
+def _who(speaker: str | None, time: datetime | None) -> list[str]:
+    """The heading that says whose words they are, and of which day."""
+    day = f"{time:%Y-%m-%d}" if time else ""
+    if speaker:
+        return [f"{speaker} ({day}):" if day else f"{speaker}:"]
+    return [f"{day}:"] if day else []
 
 
-def _statements(text: str, spans: Sequence[Span]) -> list[_Piece]:
-    """Cut each span at its sentence ends and around the items of lists; the ranges join to the spans."""
-    items = list_items(text)
-    pieces: list[_Piece] = []
-    at = 0
-    for start, end in spans:
-        while start < end:
-            while at < len(items) and items[at].end <= start:
-                at += 1
-            if at == len(items) or items[at].start >= end:
-                pieces += _sentences(text, start, start, end)
-                break
-            item = items[at]
-            if start < item.start and any(char.isalpha() for char in text[start : item.start]):
-                pieces += _sentences(text, start, start, item.start)
-                start = item.start
-            stop = min(item.end, end)
-            first, *others = _sentences(text, start, min(max(start, item.body), stop), stop)
-            whole = start <= item.start  # its headings are there
-            pieces.append(first._replace(heading=item.before if whole else item.heading, body=item.body))
-            pieces += [piece._replace(heading=item.heading) for piece in others]
-            start = stop
-    return pieces
-
-
-def _sentences(text: str, start: int, body: int, end: int) -> list[_Piece]:
-    """Cut `text[start:end]` at the sentence ends behind `body`; one piece at least."""
-    pieces: list[_Piece] = []
-    for sentence in sentence_spans(text[body:end]):
-        stop = body + sentence.end
-        if any(char.isalpha() for char in text[body + sentence.start : stop]):  # "1. " goes with what it numbers
-            pieces.append(_Piece(start, stop))
-            start = stop
-    if pieces and not any(char.isalnum() for char in text[start:end]):  # a rule goes with what it is drawn under
-        pieces[-1] = pieces[-1]._replace(end=end)
-    elif start < end:
-        pieces.append(_Piece(start, end))
-    return pieces
+def _blanked(text: str, readable: Sequence[Span]) -> str:
+    """A text of the same length with blanks where no words stand."""
+    if len(readable) == 1 and readable[0] == (0, len(text)):
+        return text
+    parts, at = [], 0
+    for start, end in [*readable, (len(text), len(text))]:
+        parts += [_SIGN.sub(" ", text[at:start]), text[start:end]]
+        at = end
+    return "".join(parts)

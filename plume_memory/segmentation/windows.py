@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from plume_memory.records import Transition, Unit, join_transitions
+from plume_memory.records import Context, Transition, Unit, join_transitions
 from plume_memory.segmentation.calls import without_calls
+from plume_memory.segmentation.forms.recognise import form_of
 from plume_memory.segmentation.units import units_of
 from plume_memory.segmentation.unreadable import readable_spans
 
@@ -61,9 +62,7 @@ class Segmenter:
         if rule.kind == "units":
             return [unit.text for unit in self.units(transitions)]
         if rule.kind == "pieces":
-            return [
-                unit.text for unit in units_of(transitions, budget_tokens=rule.tokens, count_tokens=self.count_tokens)
-            ]
+            return [text for transition in transitions for text in self._pieces(transition)]
         texts = [text for transition in transitions if (text := _readable(transition.text))]
         if rule.kind == "whole":
             return [join_transitions(texts)] if texts else []
@@ -78,10 +77,34 @@ class Segmenter:
             room -= needed
         return [join_transitions(pack) for pack in packs]
 
+    def _pieces(self, transition: Transition) -> list[str]:
+        """A text as it stands; one with a form, or whose words or day are known, as its units say it."""
+        tokens = self._windows.tokens
+        is_said = transition.context != Context() or form_of(transition.text) is not None
+        units = units_of([transition], budget_tokens=tokens, count_tokens=self.count_tokens, single_sentences=is_said)
+        return _packed(units, tokens, self.count_tokens) if is_said else [unit.text for unit in units]
+
     def forget_counted(self) -> None:
         """Let go of every text that was counted; the next count begins another memory."""
         # tokens of a transition with the notice before it; remembered, as every update cuts the history again
         self._count_joined = lru_cache(maxsize=65_536)(lambda text: self.count_tokens(join_transitions(["", text])))
+
+
+def _packed(units: Sequence[Unit], tokens: int, count_tokens: Callable[[str], int]) -> list[str]:
+    """Join what units say, line by line, under headings that are said once, into texts of at most so many tokens."""
+    packs: list[list[str]] = []
+    room, heading = 0, ""
+    for unit in units:
+        above, own = unit.text[: unit.own].strip(), unit.text[unit.own :].strip()
+        lines = [own] if packs and above == heading else [above, own] if above else [own]
+        needed = sum(count_tokens(f"{line}\n") for line in lines)
+        if not packs or needed > room:
+            packs.append([])
+            lines = [above, own] if above else [own]
+            room, needed = tokens, sum(count_tokens(f"{line}\n") for line in lines)
+        packs[-1] += lines
+        room, heading = room - needed, above
+    return ["\n".join(pack) for pack in packs]
 
 
 def _readable(text: str) -> str:

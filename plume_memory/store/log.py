@@ -41,7 +41,7 @@ from plume_memory.store.memories import (
     insert_memory,
     not_found,
 )
-from plume_memory.store.overruling import overrules_of
+from plume_memory.store.overruling import context_of, overrules_of
 from plume_memory.store.reading import VERSION_COLUMNS, held_updates, to_version, transitions_of
 from plume_memory.store.tables import IS_ERASURE, MemoryRow, VersionRow
 from plume_memory.store.targets import wanted
@@ -345,7 +345,10 @@ class Log:
         is_whole = all(row.kind == "update" and row.text and row.erased_by is None for row in rows)
         if not is_whole or len(rows) != number - known.version:
             return None  # what is missing or altered is named by `history`
-        fresh = (Transition(row.number, row.text, overrules_of(row.metadata_json)) for row in rows)
+        fresh = (
+            Transition(row.number, row.text, overrules_of(row.metadata_json), context_of(row.metadata_json))
+            for row in rows
+        )
         return History(known.memory, number, (*known.transitions, *fresh))
 
     def verify(self, memory: str) -> int:

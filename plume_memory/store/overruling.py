@@ -1,18 +1,22 @@
-"""What the caller of an update decided of what it replaces, and what of it is not read: in a version's metadata.
+"""What the caller of an update said beside its text, and what of it is not read: in a version's metadata.
 
-    {"plume": {"replaces": [3], "keeps": [5] or true, "unread": [[120, 60120]]}}
+    {"plume": {"replaces": [3], "keeps": [5] or true, "unread": [[120, 60120]],
+               "form": "chat", "speaker": "Anna", "observed_at": "2026-03-04T09:15:00+01:00"}}
 
 It is part of what the version's hash covers. A name of our own: whatever else is in the metadata is the caller's.
 """
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from datetime import datetime
+from typing import Any, get_args
 
 from plume_memory.errors import InvalidInput
-from plume_memory.records import Overrules
+from plume_memory.records import Context, Form, Overrules
 
 NAME = "plume"
+_FORMS = get_args(Form)
+_MOST_SPEAKER_CHARS = 100
 
 
 def with_overrules(
@@ -21,11 +25,13 @@ def with_overrules(
     replaces: Sequence[int],
     keep: bool | Sequence[int],
     unread: Sequence[tuple[int, int]] = (),
+    context: Context = Context(),  # noqa: B008 — frozen
 ) -> dict[str, Any] | None:
     """Return the metadata with what the caller decided, and the parts of the text that are kept in the log alone.
 
     Raises:
-        InvalidInput: the metadata has an entry of that name, or a version is named in both.
+        InvalidInput: the metadata has an entry of that name, a version is named in both, or there is no such form,
+            speaker or time.
     """
     if metadata is not None and NAME in metadata:
         raise InvalidInput(f"metadata has an entry {NAME!r}, which is this library's own; use another name.")
@@ -38,21 +44,51 @@ def with_overrules(
         own = {"replaces": sorted(set(replaces)), "keeps": True if keep is True else sorted(set(keeps))}
     if unread:
         own["unread"] = [list(span) for span in unread]
+    own.update(_written(context))
     if not own:
         return metadata
     return {**(metadata or {}), NAME: own}
 
 
 def overrules_of(metadata_json: str) -> Overrules:
-    """Read what `with_overrules` wrote; nothing where a version has none."""
-    if f'"{NAME}"' not in metadata_json:
-        return Overrules()
-    metadata = json.loads(metadata_json)
-    own = metadata.get(NAME) if isinstance(metadata, dict) else None
-    if not isinstance(own, dict):
-        return Overrules()  # of an archive from elsewhere: the caller's own
+    """Read what `with_overrules` wrote of what is replaced; nothing where a version has none."""
+    own = _own(metadata_json)
     keeps = own.get("keeps")
     return Overrules(_numbers(own.get("replaces")), _numbers(keeps), keeps is True)
+
+
+def context_of(metadata_json: str) -> Context:
+    """Read what `with_overrules` wrote of the text itself; nothing where a version has none."""
+    own = _own(metadata_json)
+    form, speaker, time = own.get("form"), own.get("speaker"), own.get("observed_at")
+    try:
+        observed_at = datetime.fromisoformat(time) if isinstance(time, str) else None
+    except ValueError:
+        observed_at = None  # of an archive from elsewhere
+    return Context(form if form in _FORMS else None, speaker if isinstance(speaker, str) else None, observed_at)
+
+
+def _own(metadata_json: str) -> dict[str, Any]:
+    if f'"{NAME}"' not in metadata_json:
+        return {}
+    metadata = json.loads(metadata_json)
+    own = metadata.get(NAME) if isinstance(metadata, dict) else None
+    return own if isinstance(own, dict) else {}  # else of an archive from elsewhere: the caller's own
+
+
+def _written(context: Context) -> dict[str, str]:
+    if context.form is not None and context.form not in _FORMS:
+        raise InvalidInput(f"There is no form {context.form!r}; name one of {', '.join(_FORMS)}, or none.")
+    speaker = context.speaker
+    if speaker is not None and (not speaker.strip() or "\n" in speaker or len(speaker) > _MOST_SPEAKER_CHARS):
+        raise InvalidInput(
+            f"A speaker is a name of 1 to {_MOST_SPEAKER_CHARS} characters in one line; got {speaker!r}."
+        )
+    if context.observed_at is not None and not isinstance(context.observed_at, datetime):
+        raise InvalidInput(f"observed_at is a datetime, got {context.observed_at!r}.")
+    time = None if context.observed_at is None else context.observed_at.isoformat()
+    found = {"form": context.form, "speaker": speaker and speaker.strip(), "observed_at": time}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _numbers(found: Any) -> tuple[int, ...]:

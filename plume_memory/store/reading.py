@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, cast
 import sqlalchemy as sa
 
 from plume_memory.errors import IntegrityError, InvalidInput
-from plume_memory.records import Overrules, Span, Transition, Version, VersionKind
-from plume_memory.store.overruling import overrules_of
+from plume_memory.records import Context, Overrules, Span, Transition, Version, VersionKind
+from plume_memory.store.overruling import context_of, overrules_of
 from plume_memory.store.spans import Cut, current_cuts, held_slices, said
 from plume_memory.store.tables import IS_ERASURE, IS_UNDO, VersionRow
 
@@ -48,6 +48,7 @@ class Held(NamedTuple):
     slices: tuple[Span, ...]
     """What of it holds; none when all of it was erased, or forgotten part by part."""
     overrules: Overrules = Overrules()
+    context: Context = Context()
 
     @property
     def said(self) -> str:
@@ -140,13 +141,15 @@ def held_updates(
             slices = held_slices(row.text, current_cuts(cuts[row.number]))
         else:
             slices = [Span(0, len(row.text))]
-        found.append(Held(row.number, row.text, tuple(slices), overrules_of(row.metadata_json)))
+        found.append(
+            Held(row.number, row.text, tuple(slices), overrules_of(row.metadata_json), context_of(row.metadata_json))
+        )
     return found
 
 
 def transitions_of(held: list[Held]) -> tuple[Transition, ...]:
     """Return the texts of a history; an update of which nothing is left brings none."""
-    return tuple(Transition(each.number, each.said, each.overrules) for each in held if each.slices)
+    return tuple(Transition(each.number, each.said, each.overrules, each.context) for each in held if each.slices)
 
 
 def erasures_of(connection: sa.Connection, memory_id: int, number: int | None = None) -> dict[int, list[Cut]]:

@@ -7,7 +7,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from plume_memory.segmentation.units import statements_of
+from plume_memory.segmentation.statements import statements_of
 from plume_memory.terms import FUNCTION_WORDS, terms_of
 from plume_memory.training.samples import Ask, Sample
 from plume_memory.training.sources.matching import holds

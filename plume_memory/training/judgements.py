@@ -6,7 +6,7 @@ Of single invented facts they are drawn in `facts/cases.py`. Knows no tokens, mo
 import random
 from collections.abc import Sequence
 
-from plume_memory.segmentation.units import statements_of
+from plume_memory.segmentation.statements import statements_of
 from plume_memory.training.cases import ClaimSet, PairSet, Verdict, garbled
 from plume_memory.training.samples import Ask, Sample
 from plume_memory.training.sources.matching import holds

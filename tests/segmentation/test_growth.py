@@ -10,7 +10,7 @@ from langchain_plume.middleware import corrections_in, everything_said
 from plume_memory.distill.questions import keyword_questions
 from plume_memory.model.copying import Copying
 from plume_memory.segmentation.sentences import segment
-from plume_memory.segmentation.units import statements_of
+from plume_memory.segmentation.statements import statements_of
 from plume_memory.segmentation.unreadable import unreadable_spans
 from plume_memory.terms import asks, terms_of
 

@@ -5,7 +5,8 @@ import pytest
 from plume_memory.records import Transition
 from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.retrieval.recency import Verdict, verdicts
-from plume_memory.segmentation.units import statements_of, units_of
+from plume_memory.segmentation.statements import statements_of
+from plume_memory.segmentation.units import units_of
 
 
 def own_words(text: str) -> list[str]:

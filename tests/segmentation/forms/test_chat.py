@@ -1,0 +1,155 @@
+"""A chat is a unit a message, with who wrote it and when."""
+
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from plume_memory.segmentation.forms.recognise import form_of
+
+IOS = "[04.03.26, 09:15:22] Mirela Voss: I signed it\n[13.03.26, 09:16:02] Jonas: Great!\nWhich street?"
+ANDROID = "04/03/2026, 09:15 - Mirela Voss: I signed it\n13/03/2026, 09:16 - Jonas: Great!\nWhich street?"
+AMERICAN = "3/4/26, 9:15 AM - Mirela Voss: I signed it\n3/13/26, 9:16 AM - Jonas: Great!\nWhich street?"
+
+
+@pytest.mark.parametrize("text", [IOS, ANDROID, AMERICAN, IOS.replace("[", "\u200e["), IOS.replace("\n", "\r\n")])
+def test_exports_of_whatsapp(text, units):
+    assert form_of(text) == "chat"
+    found = units(text)
+    assert [(unit.speaker, unit.observed_at and unit.observed_at.date().isoformat()) for unit in found] == [
+        ("Mirela Voss", "2026-03-04"),
+        ("Jonas", "2026-03-13"),
+    ]
+    assert [unit.text.split("\n")[0] for unit in found] == ["Mirela Voss (2026-03-04):", "Jonas (2026-03-13):"]
+    assert found[1].text[found[1].own :].split() == ["Great!", "Which", "street?"]
+    assert "".join(text[unit.start : unit.end] for unit in found) == text
+
+
+def test_what_a_chat_says_without_a_name_is_nobodys(units):
+    text = (
+        "04/03/2026, 09:15 - Messages are encrypted.\n04/03/2026, 09:16 - Ann: hi there\n04/03/2026, 09:17 - Bo: 10:30?"
+    )
+    found = units(text)
+    assert [unit.speaker for unit in found] == [None, "Ann", "Bo"]
+
+
+def test_a_message_that_begins_with_a_time_is_no_new_message(units):
+    found = units("[04.03.26, 09:15:22] Ann: When?\n10:30 is fine\n[04.03.26, 09:16:22] Bo: Good.")
+    assert [unit.text[unit.own :].strip() for unit in found] == ["When?\n10:30 is fine", "Good."]
+
+
+def test_irc_with_its_days(texts):
+    text = (
+        "--- Log opened Tue Jun 02 08:58:11 2026\n08:58 <kes> it broke\n"
+        "--- Day changed Wed Jun 03 2026\n10:20 <@wren> tag out"
+    )
+    assert form_of(text) == "chat"
+    assert texts(text) == ["kes (2026-06-02):\nit broke", "wren (2026-06-03):\ntag out"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Anna Keller  9:15 AM\nI moved to Thun\nBen  9:17 AM\nI did not",
+        "Anna Keller — 04.03.2026 09:15\nI moved to Thun\nBen — 04.03.2026 09:17\nI did not",
+        "[04-Mar-26 09:15 AM] Anna Keller\nI moved to Thun\n[04-Mar-26 09:17 AM] Ben\nI did not",
+        "[3/4/26 9:15 AM] Anna Keller: I moved to Thun\n[3/4/26 9:17 AM] Ben: I did not",
+    ],
+)
+def test_what_is_copied_from_slack_discord_and_teams(text, units):
+    assert form_of(text) == "chat"
+    found = units(text)
+    assert [unit.speaker for unit in found] == ["Anna Keller", "Ben"]
+    assert [unit.text[unit.own :].strip() for unit in found] == ["I moved to Thun", "I did not"]
+    assert all(unit.observed_at in (None, found[0].observed_at) or unit.observed_at.minute == 17 for unit in found)
+
+
+def test_names_and_what_they_say(texts):
+    text = "Anna: I live in Bern.\nBob: I live in Rome.\nAnna: And I sail.\nBob: I do not."
+    assert form_of(text) == "chat"
+    assert texts(text)[:2] == ["Anna:\nI live in Bern.", "Bob:\nI live in Rome."]
+
+
+def test_a_day_above_what_is_said(texts):
+    text = "1:56 pm on 8 May, 2023\n\nAnna: I went there yesterday.\nBob: I did not.\nAnna: You should."
+    assert form_of(text) == "chat"
+    assert texts(text)[0] == "Anna (2023-05-08):\nI went there yesterday (2023-05-07)."
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Name: Alice\nCity: Bern\nName: Bob\nCity: Rome",
+        "City: Bern\nDog: Rex",
+        "09:00 Breakfast: eggs\n10:00 Walk: the park\n12:00 Lunch: soup",
+        "We meet at 19:30\nBring cake\nWe leave at 22:00\nBring shoes",
+        "Note: the shop is closed today.",
+        "Ingredients: flour, eggs and milk\nTime: about forty minutes in all\nServes: four people or so",
+    ],
+)
+def test_records_and_plans_are_no_chats(text):
+    assert form_of(text) != "chat"
+
+
+def test_a_named_form_needs_no_proof(texts):
+    assert texts("Ann: hello", "chat") == ["Ann:\nhello"]
+
+
+def test_a_message_longer_than_the_budget_is_several_units_of_its_speaker(units):
+    text = f"[04.03.26, 09:15:22] Ann: {'I like tea. ' * 20}\n[04.03.26, 09:16:22] Bo: Good."
+    found = units(text, budget=12)
+    assert len(found) > 4
+    assert all(unit.text.startswith("Ann (2026-03-04):\n") for unit in found[:-1])
+    assert text[found[0].start : found[-1].end] == text
+
+
+def test_a_table_that_is_pasted_is_said_by_its_speaker(texts):
+    pasted = "city,inhabitants,mayor\nThun,44000,Lanz\nBern,135000,Graf"
+    found = texts(
+        f"[04.03.26, 09:15:22] Ann: here it is\n[04.03.26, 09:16:22] Bo: {pasted}\n[04.03.26, 09:17:22] Ann: ok"
+    )
+    assert "Bo (2026-03-04):\nThe mayor of Thun is Lanz." in found
+
+
+OPENAI = '[{"role": "user", "content": "I moved to Thun"}, {"role": "assistant", "content": "Nice!"}]'
+TELEGRAM = (
+    '{"name": "Us", "messages": [{"id": 1, "type": "service", "date": "2026-03-04T09:00:00", "actor": "Ann"}, '
+    '{"id": 2, "date": "2026-03-04T09:15:00", "from": "Ann", '
+    '"text": ["see ", {"type": "link", "text": "a.example"}]}, '
+    '{"id": 3, "date": "2026-03-05T09:15:00", "from": "Bo", "reply_to_message_id": 2, "text": "I saw it yesterday"}]}'
+)
+SLACK = (
+    '[{"type": "message", "user": "U1", "user_profile": {"real_name": "Ann Lee"}, "text": "lunch?", '
+    '"ts": "1772612100.0"}, '
+    '{"type": "message", "user": "U2", "text": "yes", "ts": "1772612200.5", "thread_ts": "1772612100.0"}]'
+)
+TEAMS = (
+    '{"value": [{"id": "1", "createdDateTime": "2026-03-04T09:15:00Z", "from": {"user": {"displayName": "Ann"}}, '
+    '"body": {"contentType": "html", "content": "<p>The room is <b>B12</b></p>"}}]}'
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (OPENAI, ["I moved to Thun", "Assistant:\nNice!"]),
+        (
+            TELEGRAM,
+            [
+                "Ann (2026-03-04):\nsee a.example",
+                'In answer to Ann: "see a.example"\nBo (2026-03-05):\nI saw it yesterday (2026-03-04)',
+            ],
+        ),
+        (SLACK, ["Ann Lee (2026-03-04):\nlunch?", 'In answer to Ann Lee: "lunch?"\nU2 (2026-03-04):\nyes']),
+        (TEAMS, ["Ann (2026-03-04):\nThe room is  B12"]),
+    ],
+)
+def test_exports_in_json(text, said, texts, units):
+    assert form_of(text) == "chat"
+    assert [one.replace("  ", " ") for one in texts(text)] == [one.replace("  ", " ") for one in said]
+    assert all(text[unit.start] == "{" and text[unit.end - 1] == "}" for unit in units(text))
+
+
+def test_time_zones_are_kept(units):
+    (one,) = units('[{"role": "user", "content": "hello", "timestamp": "2026-03-04T23:30:00+02:00"}]')
+    assert one.observed_at == datetime(2026, 3, 4, 23, 30, tzinfo=timezone(timedelta(hours=2)))
+    assert one.text == "2026-03-04:\nhello"

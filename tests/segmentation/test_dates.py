@@ -1,0 +1,43 @@
+"""A day that is named from where it stands has its date beside it, and keeps its words."""
+
+from datetime import datetime
+
+import pytest
+
+from plume_memory.segmentation.dates import with_dates
+
+WEDNESDAY = datetime(2026, 3, 4, 9, 15)
+
+
+@pytest.mark.parametrize(
+    ("said", "date"),
+    [
+        ("yesterday", "2026-03-03"),
+        ("today", "2026-03-04"),
+        ("tomorrow", "2026-03-05"),
+        ("the day after tomorrow", "2026-03-06"),
+        ("last night", "2026-03-03"),
+        ("next Friday", "2026-03-06"),
+        ("last Friday", "2026-02-27"),
+        ("in two weeks", "2026-03-18"),
+        ("three days ago", "2026-03-01"),
+        ("a week ago", "2026-02-25"),
+        ("next week", "week of 2026-03-09"),
+        ("last month", "2026-02"),
+        ("next year", "2027"),
+        ("on Friday", "2026-03-06"),
+    ],
+)
+def test_days(said, date):
+    assert with_dates(f"We meet {said}, all of us.", WEDNESDAY) == f"We meet {said} ({date}), all of us."
+
+
+def test_a_weekday_of_what_was_is_the_one_before():
+    assert with_dates("She moved in on Monday.", WEDNESDAY) == "She moved in on Monday (2026-03-02)."
+
+
+@pytest.mark.parametrize(
+    "text", ["I go there on Fridays.", "Todays menu", "in the year", "We met yesterday (2026-03-03).", "one day", ""]
+)
+def test_what_names_no_day_stays_as_it_is(text):
+    assert with_dates(text, WEDNESDAY) is text
