@@ -21,7 +21,7 @@ TIED = 64
 """Most units that are read, where more share the last one's lexical score."""
 
 
-BY_WORDS = 16
+BY_WORDS = 24
 """Of these so many are chosen by their words, the others by their vectors where there are any."""
 
 
