@@ -19,7 +19,7 @@ from plume_memory.server.body import BodyLimit
 from plume_memory.server.openai import chat, models, responses
 from plume_memory.server.openai.schemas import OpenAIError
 from plume_memory.server.problems import Problem, problem_of, response
-from plume_memory.server.rest import archives, asking, looking, memories, reading, writing
+from plume_memory.server.rest import archives, asking, keys, looking, memories, reading, writing
 from plume_memory.server.rest.schemas import ProblemDocument
 from plume_memory.server.settings import ServerSettings
 from plume_memory.server.state import Serving
@@ -51,6 +51,7 @@ def create_app(pool: MemoryPool, settings: ServerSettings | None = None) -> Fast
         reading.router,
         asking.router,
         looking.router,
+        keys.router,
         writing.router(),
         models.router,
         chat.router,
