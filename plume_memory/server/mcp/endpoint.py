@@ -4,6 +4,7 @@ Keys, tenants, scopes and limits are REST's. A key of one memory, or the header 
 else every call names one. Any replica can answer any request: nothing is kept between two.
 """
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
@@ -12,9 +13,10 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.requests import Request
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from plume_memory.errors import MemoryNotFound
+from plume_memory.server.answers import disconnected
 from plume_memory.server.auth import Caller, is_local
 from plume_memory.server.mcp.backend import Backend
 from plume_memory.server.mcp.protocol import Context, mcp_server
@@ -65,7 +67,28 @@ class McpEndpoint:
         if memory is not None:
             request.state.memory = memory.id
         request.state.backend = Served(self._serving, caller, memory)
-        await self._manager.handle_request(scope, receive, send)
+        await self._handled(scope, await request.body(), receive, send)
+
+    async def _handled(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
+        """Let the SDK answer, as long as its client waits: of a client that leaves it takes no notice by itself."""
+        gone = asyncio.ensure_future(disconnected(receive))
+        messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def replayed() -> Message:
+            if messages:
+                return messages.pop()
+            await asyncio.wait([gone])
+            return {"type": "http.disconnect"}
+
+        handling = asyncio.ensure_future(self._manager.handle_request(scope, replayed, send))
+        both: set[asyncio.Future[None]] = {handling, gone}
+        try:
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            if handling.done():
+                handling.result()
+        finally:
+            handling.cancel()
+            gone.cancel()
 
 
 def _backend_of(context: Context) -> Backend:
