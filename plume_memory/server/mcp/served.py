@@ -37,12 +37,13 @@ class Served:
         return None if self._memory is None else self._memory.id
 
     async def remember(self, memory: str | None, text: str, idempotency_key: str | None) -> Version:
-        """See `Backend`. Its factors are derived soon, or by the next read."""
-        return await self._logged(
-            memory,
-            "memory:write",
-            lambda own: own.update(text, idempotency_key=idempotency_key, derive="later"),
-        )
+        """See `Backend`. Its factors are derived soon, or by the next read: to remember loads no model."""
+
+        def write(own: ParametricMemory) -> Version:
+            is_loaded = self._serving.pool.loaded_engine is not None
+            return own.update(text, idempotency_key=idempotency_key, derive="later" if is_loaded else False)
+
+        return await self._logged(memory, "memory:write", write)
 
     async def recall(self, memory: str | None, question: str, version: int | None) -> Answer:
         """See `Backend`."""
