@@ -25,6 +25,9 @@ if TYPE_CHECKING:  # an extra
     import httpx2
 
 CONNECT_S = 10.0
+IDLE_S = 3.0
+"""How long an idle connection is used again: servers close theirs after five seconds, and one might be closed while
+something is sent on it."""
 LONGEST_S = 180.0
 """Longest wait for an answer: above the server's own limit, which answers with a reason."""
 
@@ -71,12 +74,16 @@ class Wire:
         headers = {} if key is None else {"authorization": f"Bearer {key}"}
         try:
             self._client = httpx2.Client(
-                base_url=url, headers=headers, timeout=httpx2.Timeout(timeout_s, connect=CONNECT_S)
+                base_url=url,
+                headers=headers,
+                timeout=httpx2.Timeout(timeout_s, connect=CONNECT_S),
+                limits=httpx2.Limits(keepalive_expiry=IDLE_S),
             )
         except httpx2.InvalidURL as err:
             raise InvalidInput(f"{url!r} is no URL: {err}.") from err
         self._failures = httpx2.HTTPError
         self._unsent = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
+        self._broken = (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError)
         self._late = httpx2.TimeoutException
         self.url = url.rstrip("/")
 
@@ -160,8 +167,14 @@ class Wire:
         self.close()
 
     def _replied(self, method: str, path: str, *, writes: bool, **request: Any) -> Reply:
+        is_repeatable = not writes or "idempotency-key" in (request.get("headers") or {})
         try:
-            response = self._client.request(method, path, **request)
+            try:
+                response = self._client.request(method, path, **request)
+            except self._broken:
+                if not is_repeatable:
+                    raise
+                response = self._client.request(method, path, **request)
         except self._failures as err:
             raise self._lost(err, writes=writes) from err
         document = _document(response)

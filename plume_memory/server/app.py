@@ -63,7 +63,7 @@ def create_app(pool: MemoryPool, settings: ServerSettings | None = None) -> Fast
         health.router(),
     ):
         app.include_router(router)
-    app.router.routes.append(mcp.route())
+    app.router.routes.append(mcp.route)
     app.add_middleware(BodyLimit, settings=settings)
     app.add_middleware(Access, serving=serving)
     _handle_errors(app, serving)

@@ -34,6 +34,8 @@ class McpEndpoint:
 
     def __init__(self, serving: Serving) -> None:
         self._serving = serving
+        self.route = Route(PATH, endpoint=self, methods=["POST"])
+        """POST alone: without sessions there is no stream to GET and nothing to DELETE."""
         self._manager = StreamableHTTPSessionManager(
             app=mcp_server(_backend_of),
             json_response=True,
@@ -42,10 +44,6 @@ class McpEndpoint:
             security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
             max_request_body_size=serving.settings.body_bytes,
         )
-
-    def route(self) -> Route:
-        """Return its route. POST alone: without sessions there is no stream to GET and nothing to DELETE."""
-        return Route(PATH, endpoint=self, methods=["POST"])
 
     @asynccontextmanager
     async def run(self) -> AsyncIterator[None]:
@@ -60,6 +58,7 @@ class McpEndpoint:
             Refused: 401, 403, 429; 400 where two places name two memories.
             MemoryNotFound: the named memory is not this caller's.
         """
+        scope["route"] = self.route  # for the log; FastAPI's own routes say so themselves
         request = Request(scope, receive)
         caller = await identified(request)
         _check_origin(request)

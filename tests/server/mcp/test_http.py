@@ -193,6 +193,8 @@ def test_an_answer_is_json_and_no_session_is_kept(served: Served, alice: str) ->
         assert len(tools) == 7
         assert begun.headers["x-request-id"].startswith("req_")
         assert "x-ratelimit-remaining-requests" in begun.headers
+    metrics = served.serving.metrics.requests
+    assert metrics.labels("/mcp", "200")._value.get() >= 2
 
 
 async def test_the_limits_are_rests(serve: Callable[..., Served]) -> None:

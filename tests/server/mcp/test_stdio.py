@@ -95,6 +95,22 @@ def test_stdout_has_messages_alone_and_the_model_loads_at_the_first_question(
         assert program.wait(60) == 0
 
 
+async def test_two_programs_on_one_database_lose_nothing(tmp_path: Path, model_folder: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'log.db'}"
+    options = ("--memory", "alice", "--db", url, "--model", str(model_folder))
+
+    async def writes(client: Client, who: str) -> None:
+        for at in range(10):
+            await said(client, "remember", text=f"{who} says {at}.")
+
+    async with started(*options) as one, started(*options) as other:
+        await asyncio.gather(writes(one, "Alice"), writes(other, "Bob"))
+        assert len((await said(one, "history", limit=100))["entries"]) == 20
+        assert (await said(other, "recall", question="What does Alice say?"))["version"] == 20
+    with MemoryPool(url, model=str(model_folder), hypernetwork="none") as pool:
+        assert pool.memory("alice", create=False).verify().versions == 20
+
+
 async def test_a_bridge_shares_the_servers_model(served: Served) -> None:
     made = served.serving.directory.create("default", "alice of the bridge")
     options = ("--server", served.url)

@@ -1,5 +1,6 @@
 """A memory of a server is used as one of this process: the same calls, values and errors."""
 
+import inspect
 import subprocess
 import sys
 import threading
@@ -12,10 +13,12 @@ import pytest
 
 from plume_memory import ParametricMemory, errors
 from plume_memory.importers.archive import import_archive
+from plume_memory.pool import MemoryPool
 from plume_memory.remote import RemoteMemory, RemotePool
 from plume_memory.remote.failures import KINDS, error_of
 from plume_memory.server import problems
-from tests.server.conftest import Served
+from plume_memory.server.app import create_app
+from tests.server.conftest import Served, new_engine, started
 
 
 @pytest.fixture
@@ -213,6 +216,42 @@ def test_an_archive_travels(remote: RemoteMemory, tmp_path: Path) -> None:
 async def test_in_a_thread(remote: RemoteMemory) -> None:
     assert (await remote.aupdate("Carol paints.")).number == 3
     assert (await remote.aask("Who paints?")).version == 3
+
+
+ELSEWHERE = {
+    *("open", "connect", "engine", "loaded_engine", "max_update_chars", "last_erasure", "replacements", "relevant"),
+    *("verify", "rebuild", "derive_until", "flush", "finish_erasures", "export_adapter", "as_chat_model"),
+}
+"""What needs the model or the database at hand; a server does it, or its own API has it."""
+UNSENT = {"rollback": {"metadata"}, "erase": {"derive"}, "fork": {"listing"}, "export_archive": {"artifacts"}}
+
+
+def test_the_class_has_the_librarys_shape() -> None:
+    def public(kind: type) -> set[str]:
+        return {name for name in vars(kind) if not name.startswith("_")}
+
+    assert public(ParametricMemory) - public(RemoteMemory) == ELSEWHERE
+    assert public(RemoteMemory) <= public(ParametricMemory)
+    for name in public(RemoteMemory):
+        there, here = getattr(RemoteMemory, name), getattr(ParametricMemory, name)
+        if callable(there):
+            sent, taken = inspect.signature(there).parameters, inspect.signature(here).parameters
+            assert list(sent) == [one for one in taken if one not in UNSENT.get(name, set())], name
+            assert all(sent[one].default == taken[one].default for one in sent), name
+
+
+def test_a_connection_that_the_server_closed_is_made_anew(serve: Callable[..., Served]) -> None:
+    served = serve()
+    port = int(served.url.rpartition(":")[2])
+    with ParametricMemory.connect(served.url, memory="alice") as memory:
+        memory.update("Alice lives in Bern.")
+        url = served.serving.pool.database.url
+        served.stop()
+        pool = MemoryPool(str(url), engine=new_engine())
+        again = started(create_app(pool), port=port)
+        assert memory.version == 1
+        assert memory.update("Bob has a boat.").number == 2
+        again.stop()
 
 
 def test_every_problem_of_the_server_is_an_error_here() -> None:
