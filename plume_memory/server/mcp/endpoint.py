@@ -15,8 +15,8 @@ from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
-from plume_memory.errors import MemoryNotFound
-from plume_memory.server.answers import disconnected
+from plume_memory.errors import Cancelled, MemoryNotFound
+from plume_memory.server.answers import GONE, disconnected
 from plume_memory.server.auth import Caller, is_local
 from plume_memory.server.mcp.backend import Backend
 from plume_memory.server.mcp.protocol import Context, mcp_server
@@ -69,9 +69,14 @@ class McpEndpoint:
         await self._handled(scope, await request.body(), receive, send)
 
     async def _handled(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
-        """Let the SDK answer, as long as its client waits: of a client that leaves it takes no notice by itself."""
+        """Let the SDK answer, as long as its client waits: of one that leaves it takes no notice by itself.
+
+        Raises:
+            Cancelled: the client went away.
+        """
         gone = asyncio.ensure_future(disconnected(receive))
         messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+        has_answered = False
 
         async def replayed() -> Message:
             if messages:
@@ -79,12 +84,18 @@ class McpEndpoint:
             await asyncio.wait([gone])
             return {"type": "http.disconnect"}
 
-        handling = asyncio.ensure_future(self._manager.handle_request(scope, replayed, send))
+        async def sent(message: Message) -> None:
+            nonlocal has_answered
+            has_answered = True
+            await send(message)
+
+        handling = asyncio.ensure_future(self._manager.handle_request(scope, replayed, sent))
         both: set[asyncio.Future[None]] = {handling, gone}
         try:
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-            if handling.done():
-                handling.result()
+            if not handling.done() and not has_answered:
+                raise Cancelled(f"The call was cancelled: {GONE}.")
+            await handling  # whoever has his answer may leave before all is tidied up
         finally:
             handling.cancel()
             gone.cancel()
@@ -108,9 +119,10 @@ def _memory_of(serving: Serving, caller: Caller, request: Request) -> ListedMemo
 
 
 def _check_origin(request: Request) -> None:
-    """Refuse a page of another site, whatever key it has: a name may be made to point here (DNS rebinding).
+    """Refuse a page of another site, whatever key it has.
 
-    Who comes without a key was asked for a local name before (`auth.caller_of`).
+    A name that was made to point here (DNS rebinding) is refused before, where nobody needs a key (`auth.caller_of`);
+    where one is needed such a page has none.
 
     Raises:
         Refused: 403.

@@ -14,6 +14,7 @@ from plume_memory.engine import Engine
 from plume_memory.policy import AnswerPolicy
 from plume_memory.pool import MemoryPool
 from plume_memory.server.auth import LOCAL
+from plume_memory.server.mcp.backend import Target
 from plume_memory.server.mcp.protocol import mcp_server
 from plume_memory.server.mcp.served import Served
 from plume_memory.server.mcp.stdio import local_backend, local_serving
@@ -229,6 +230,21 @@ async def test_a_call_that_nobody_waits_for_frees_its_rows(serving: Serving) -> 
     with pytest.raises(asyncio.CancelledError):
         await asking
     assert len(serving.answers) == 0
+
+
+async def test_an_erasure_that_nobody_waits_for_is_finished(serving: Serving) -> None:
+    backend = local_backend(serving, "alice")
+    await backend.remember(None, "Alice lives in Bern.", None)
+    erasing = asyncio.ensure_future(backend.erase(None, Target(1, None)))
+    await asyncio.sleep(0.005)
+    erasing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await erasing
+    for _ in range(500):
+        if serving.pool.memory("alice").version == 2:
+            break
+        await asyncio.sleep(0.01)
+    assert serving.pool.memory("alice").entry(1).text == ""
 
 
 def test_every_tool_is_on_the_page() -> None:
