@@ -20,6 +20,11 @@
     │   └── UnsafeCheckpoint    a pickle that names something the converter does not admit
     ├── ParameterizerError      a text could not be turned into factors
     ├── TrainingError           a training run could not be started or continued
+    ├── ServerError             a server that holds a memory could not do what was asked
+    │   ├── ServerUnreachable
+    │   ├── Unauthorized        no key, or one that opens nothing
+    │   ├── Forbidden           the key has not the scope
+    │   └── RateLimited
     └── StoreError
         ├── MemoryNotFound
         ├── MemoryExists
@@ -130,6 +135,26 @@ class ParameterizerError(PlumeError):
 
 class TrainingError(PlumeError):
     """The training run could not be started or continued."""
+
+
+class ServerError(PlumeError):
+    """The server could not do what was asked."""
+
+
+class ServerUnreachable(ServerError):
+    """The server could not be reached, or the connection to it was lost."""
+
+
+class Unauthorized(ServerError):
+    """The server opens to no such key."""
+
+
+class Forbidden(ServerError):
+    """The key may not do this."""
+
+
+class RateLimited(ServerError):
+    """More was asked for with this key than it may in a minute."""
 
 
 class StoreError(PlumeError):

@@ -30,6 +30,7 @@ from plume_memory.hypernet.shipped import chosen_network
 from plume_memory.policy import AnswerPolicy
 from plume_memory.records import (
     Answer,
+    AnswerChunk,
     ArchiveContents,
     Context,
     Difference,
@@ -59,10 +60,11 @@ if TYPE_CHECKING:  # torch is imported when a model is first needed, not when a 
     from langchain_plume import ChatPlume
 
     from plume_memory.answering.options import AskOptions, DecodeOptions
-    from plume_memory.answering.pinned import AnswerChunk, Snapshot
+    from plume_memory.answering.pinned import Snapshot
     from plume_memory.answering.snapshots import Snapshots
     from plume_memory.engine import Engine, Progress
     from plume_memory.model.prompt import Message
+    from plume_memory.remote.memory import RemoteMemory
 
 DEFAULT_URL = "sqlite:///plume.db"
 DEFAULT_MODEL = "smollm2-135m"
@@ -177,6 +179,37 @@ class ParametricMemory:
             owns_database=True,
             max_update_chars=max_update_chars,
         )
+
+    @classmethod
+    def connect(
+        cls,
+        url: str,
+        *,
+        key: str | None = None,
+        memory: str | None = None,
+        create: bool = True,
+        timeout_s: float = 180.0,
+    ) -> "RemoteMemory":
+        """Return a memory that a server has: what is called on it is what is called on one that was opened here.
+
+        Args:
+            url: of the server, as `http://127.0.0.1:8000`.
+            key: `plk_…`; None where the server asks for none.
+            memory: its name or id; None: the one that the key is bound to.
+            create: whether a missing memory is made.
+            timeout_s: longest wait for an answer.
+
+        Raises:
+            MemoryNotFound: the memory does not exist, or is not this key's, and `create` is False.
+            ServerUnreachable: nothing answers there.
+            Unauthorized: the server needs a key, or this one opens nothing.
+            Forbidden: the key may not read, or not make the memory.
+            InvalidInput: the URL is none of a server, or no name with a key that opens more than one memory.
+            MissingExtra: httpx2 is not installed.
+        """
+        from plume_memory.remote.pool import connect  # noqa: PLC0415 — who has the memory here needs no network
+
+        return connect(url, key=key, memory=memory, create=create, timeout_s=timeout_s)
 
     def __reduce_ex__(self, _: object) -> str:
         raise cannot_be_copied(self, "Share it between threads; elsewhere open the same name and URL again.")
@@ -487,7 +520,7 @@ class ParametricMemory:
 
     def stream(
         self, question: "str | Sequence[Message]", **options: "Unpack[AskOptions]"
-    ) -> "Generator[AnswerChunk, None, None]":
+    ) -> Generator[AnswerChunk, None, None]:
         """Answer piece by piece from the version that is newest now. See `Snapshot.stream`."""
         return self.at().stream(question, **options)
 

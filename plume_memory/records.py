@@ -393,3 +393,12 @@ class Answer:
     def mean_weight(self) -> float:
         """Mean λ_t over the answer's tokens; 0.0 for an empty answer."""
         return sum(t.weight for t in self.trace) / len(self.trace) if self.trace else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerChunk:
+    """A piece of a streamed answer."""
+
+    text: str
+    answer: Answer | None = None
+    """The whole answer, on the last chunk only."""

@@ -8,7 +8,7 @@ decoded.
 import random
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Unpack
 
@@ -37,7 +37,7 @@ from plume_memory.lora.files import export_peft, save_factors
 from plume_memory.model.hub import named_source
 from plume_memory.model.prompt import Message
 from plume_memory.model.queries import DecodeSettings, Step, collect
-from plume_memory.records import Answer, History, Replacement, ScoredUnit, Unit
+from plume_memory.records import Answer, AnswerChunk, History, Replacement, ScoredUnit, Unit
 from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.retrieval.retrieve import SHORTLIST, retrieve
 from plume_memory.segmentation.calls import without_calls
@@ -45,15 +45,6 @@ from plume_memory.sums import Lineage
 
 ROUNDING = 0.02
 """Relative difference by which factors of one text may differ between two machines of a kind."""
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerChunk:
-    """A piece of a streamed answer."""
-
-    text: str
-    answer: Answer | None = None
-    """The whole answer, on the last chunk only."""
 
 
 class Snapshot:

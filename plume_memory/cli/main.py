@@ -15,6 +15,7 @@ from plume_memory import __version__, errors
 from plume_memory.cli import (
     forget_command,
     key_commands,
+    mcp_command,
     memory_commands,
     model_commands,
     portability_commands,
@@ -68,6 +69,7 @@ portability_commands.register(app)
 model_commands.register(app)
 train_command.register(app)
 serve_command.register(app)
+mcp_command.register(app)
 key_commands.register(app)
 
 

@@ -16,10 +16,11 @@ from plume_memory.pool import MemoryPool
 from plume_memory.server import health
 from plume_memory.server.access import Access
 from plume_memory.server.body import BodyLimit
+from plume_memory.server.mcp.endpoint import McpEndpoint
 from plume_memory.server.openai import chat, models, responses
 from plume_memory.server.openai.schemas import OpenAIError
 from plume_memory.server.problems import Problem, problem_of, response
-from plume_memory.server.rest import archives, asking, looking, memories, reading, writing
+from plume_memory.server.rest import archives, asking, keys, looking, memories, reading, writing
 from plume_memory.server.rest.schemas import ProblemDocument
 from plume_memory.server.settings import ServerSettings
 from plume_memory.server.state import Serving
@@ -38,9 +39,12 @@ def create_app(pool: MemoryPool, settings: ServerSettings | None = None) -> Fast
     serving = Serving.of(pool, settings)
     serving.keys.any_made()  # opens the database: a new one gets its schema, an older one is refused here
 
+    mcp = McpEndpoint(serving)
+
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        yield
+        async with mcp.run():
+            yield
         serving.close()
 
     app = FastAPI(title="plume", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
@@ -51,6 +55,7 @@ def create_app(pool: MemoryPool, settings: ServerSettings | None = None) -> Fast
         reading.router,
         asking.router,
         looking.router,
+        keys.router,
         writing.router(),
         models.router,
         chat.router,
@@ -58,6 +63,7 @@ def create_app(pool: MemoryPool, settings: ServerSettings | None = None) -> Fast
         health.router(),
     ):
         app.include_router(router)
+    app.router.routes.append(mcp.route)
     app.add_middleware(BodyLimit, settings=settings)
     app.add_middleware(Access, serving=serving)
     _handle_errors(app, serving)
@@ -89,7 +95,8 @@ def _handle_errors(app: FastAPI, serving: Serving) -> None:
         code = codes.get(error.status_code, "invalid-input")
         headers = dict(error.headers or {})
         if error.status_code == 405:  # a route knows its own methods alone, and a path may have several
-            headers["allow"] = ", ".join(_methods(app, request.url.path))
+            own = headers.pop("Allow", "")
+            headers["allow"] = ", ".join(_methods(app, request.url.path)) or own
         return said(request, Problem(error.status_code, code, str(error.detail)), headers)
 
     @app.exception_handler(Exception)

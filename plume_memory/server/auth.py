@@ -73,7 +73,7 @@ def caller_of(keys: Keys, settings: ServerSettings, *, authorization: str, host:
         return Caller(key.id, key.tenant, key.scopes, key.memory, key.writes)
     if settings.needs_key or keys.any_made():
         raise unauthorized("Send a key: `Authorization: Bearer plk_…`. `plume keys create` makes one.")
-    if settings.local_only and not (_is_local(host) and (origin is None or _is_local(origin.partition("://")[2]))):
+    if settings.local_only and not (is_local(host) and (origin is None or is_local(origin.partition("://")[2]))):
         raise Refused(
             Problem(403, "forbidden", "Without a key only this machine's own programs are served: make one, send it.")
         )
@@ -85,6 +85,7 @@ def unauthorized(detail: str) -> Refused:
     return Refused(Problem(401, "unauthorized", detail))
 
 
-def _is_local(host: str) -> bool:
+def is_local(host: str) -> bool:
+    """Tell whether a host, perhaps with a port, is this machine by a name that nobody else can give to another."""
     name = host.rpartition(":")[0] if not host.endswith("]") and host.rpartition(":")[2].isdigit() else host
     return name.strip("[]").lower() in _LOCAL_NAMES

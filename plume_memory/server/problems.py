@@ -74,6 +74,10 @@ _TABLE = (  # the first that fits
     _Row(errors.Busy, 503, "busy", retry_after_s=RETRY_S, should_retry=True),
     _Row(errors.DeadlineExceeded, 503, "deadline-exceeded", retry_after_s=RETRY_S, should_retry=False),
     _Row(errors.Cancelled, 503, "cancelled", should_retry=False),
+    _Row(errors.Unauthorized, 401, "unauthorized"),  # these are another server's, met by a bridge to it
+    _Row(errors.Forbidden, 403, "forbidden"),
+    _Row(errors.RateLimited, 429, "rate-limited"),
+    _Row(errors.ServerError, 502, "upstream"),
     _Row(errors.PlumeError, 500, "failed", shown=False),
 )
 _ADVICE = {"commit-unknown": "Repeat the request with the same Idempotency-Key."}

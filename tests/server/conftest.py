@@ -71,11 +71,12 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Se
             one.stop()
 
 
-def started(app: FastAPI) -> Served:
-    """Serve an application on a free port, in a thread."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+def started(app: FastAPI, port: int | None = None) -> Served:
+    """Serve an application, on a free port if none is given, in a thread."""
+    if port is None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
     server = server_of(app, host="127.0.0.1", port=port)
     app.state.serving.condition.is_warm = True
     thread = threading.Thread(target=server.run, daemon=True)

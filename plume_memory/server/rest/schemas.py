@@ -70,6 +70,15 @@ class NewMemory(Incoming):
     name: Name
 
 
+class KeyOut(BaseModel):
+    """What a key may do."""
+
+    tenant: str
+    scopes: list[str]
+    memory: str | None
+    """The id of the one memory that it opens; null: those of its tenant."""
+
+
 class MemoryOut(BaseModel):
     """A memory, as its tenant sees it."""
 

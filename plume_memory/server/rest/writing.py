@@ -8,7 +8,7 @@ from fastapi.responses import JSONResponse
 
 from plume_memory.errors import PlumeError
 from plume_memory.memory import ParametricMemory
-from plume_memory.records import ForgetOptions, Version
+from plume_memory.records import ErasureCertificate, ForgetOptions, Version
 from plume_memory.server.operations import within
 from plume_memory.server.rest.common import (
     IdempotencyKey,
@@ -188,9 +188,16 @@ async def _erase(serving: Serving, memory: ListedMemory, version: int | None, wh
 
 
 def erased(serving: Serving, memory: ListedMemory, version: int | None, what: ForgetOptions) -> CertificateOut:
+    """Erase, and return the certificate as it is sent."""
+    certificate = erased_now(serving, memory, version, what)
+    reached = {memory.log_name, *(one.memory for one in certificate.erased)}
+    return CertificateOut.of(memory, certificate, serving.directory.by_log_names(memory.tenant, reached))
+
+
+def erased_now(serving: Serving, memory: ListedMemory, version: int | None, what: ForgetOptions) -> ErasureCertificate:
     """Erase, and let go of everything this process keeps of it: traces, and answers that are being decoded."""
     certificate = opened(serving, memory).erase(version, derive=False, **what)
     reached = {memory.log_name, *(one.memory for one in certificate.erased)}
     serving.answers.cancel_of(reached, "what it was made from was erased")
     serving.traces.drop_of(reached)
-    return CertificateOut.of(memory, certificate, serving.directory.by_log_names(memory.tenant, reached))
+    return certificate

@@ -1,0 +1,138 @@
+"""The backend on the library in this process: what one caller may do here, within the same limits as over REST."""
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+from plume_memory.errors import MemoryNotFound, PlumeError
+from plume_memory.memory import ParametricMemory
+from plume_memory.records import Answer, Difference, ErasureCertificate, ForgetOptions, Version
+from plume_memory.server.answers import GONE, RunningAnswer
+from plume_memory.server.auth import Caller
+from plume_memory.server.mcp.backend import Ranking, Target
+from plume_memory.server.pinning import ROWS, keep, pin
+from plume_memory.server.rest.common import opened
+from plume_memory.server.rest.writing import erased_now
+from plume_memory.server.state import Serving, stored
+from plume_memory.store.directory import ListedMemory
+
+_Result = TypeVar("_Result")
+
+
+class Served:
+    """See `Backend`.
+
+    Args:
+        serving: the server's parts.
+        caller: who calls.
+        memory: the one that all calls are about; None: each names one of his tenant's.
+    """
+
+    def __init__(self, serving: Serving, caller: Caller, memory: ListedMemory | None) -> None:
+        self._serving, self._caller, self._memory = serving, caller, memory
+
+    @property
+    def fixed(self) -> str | None:
+        """See `Backend`."""
+        return None if self._memory is None else self._memory.id
+
+    async def remember(self, memory: str | None, text: str, idempotency_key: str | None) -> Version:
+        """See `Backend`. Its factors are derived soon, or by the next read: to remember loads no model."""
+
+        def write(own: ParametricMemory) -> Version:
+            is_loaded = self._serving.pool.loaded_engine is not None
+            return own.update(text, idempotency_key=idempotency_key, derive="later" if is_loaded else False)
+
+        return await self._logged(memory, "memory:write", write)
+
+    async def recall(self, memory: str | None, question: str, version: int | None) -> Answer:
+        """See `Backend`."""
+        serving = self._serving
+
+        def answered(found: ListedMemory, running: RunningAnswer) -> Answer:
+            pinned = pin(serving, found, version)
+            answer = pinned.snapshot.ask(
+                question, unknown="abstain", timeout=serving.settings.answer_s, cancel=running.cancel
+            )
+            keep(serving, self._caller, pinned, question, answer)
+            return answer
+
+        return await self._answered(memory, answered)
+
+    async def search(self, memory: str | None, query: str, k: int) -> Ranking:
+        """See `Backend`."""
+
+        def ranked(found: ListedMemory, _: RunningAnswer) -> Ranking:
+            snapshot = pin(self._serving, found, None).snapshot
+            return Ranking(snapshot.version, snapshot.route(query, k=k))
+
+        return await self._answered(memory, ranked)
+
+    async def history(self, memory: str | None, after: int | None, limit: int) -> list[Version]:
+        """See `Backend`."""
+        return await self._logged(memory, "memory:read", lambda own: own.history(limit=limit, after=after))
+
+    async def entry(self, memory: str | None, number: int) -> Version:
+        """See `Backend`."""
+        return await self._logged(memory, "memory:read", lambda own: own.entry(number))
+
+    async def diff(self, memory: str | None, before: int, after: int) -> Difference:
+        """See `Backend`."""
+        return await self._logged(memory, "memory:read", lambda own: own.diff(before, after))
+
+    async def forget(self, memory: str | None, target: Target) -> Version:
+        """See `Backend`."""
+        return await self._logged(
+            memory, "memory:write", lambda own: own.forget(target.version, text=target.text, reason=target.reason)
+        )
+
+    async def erase(self, memory: str | None, target: Target) -> ErasureCertificate:
+        """See `Backend`."""
+        what: ForgetOptions = {"text": target.text, "reason": target.reason}
+        try:
+            found = await self._found(memory, "memory:erase")
+            erasing = stored(lambda: erased_now(self._serving, found, target.version, what))
+            return await asyncio.shield(asyncio.ensure_future(erasing))
+        except PlumeError as err:
+            self._serving.failed(err)
+            raise
+
+    async def _found(self, named: str | None, scope: str) -> ListedMemory:
+        """The memory of a call, for who has the scope: asked before anything is looked up."""
+        self._caller.check(scope)
+        if self._memory is not None:
+            return self._memory
+        called = named or ""
+        found = await stored(lambda: self._serving.directory.find(self._caller.tenant, called))
+        if found is None:
+            raise MemoryNotFound(f"There is no memory {called!r}: check its id or name, or create it.")
+        return found
+
+    async def _logged(self, named: str | None, scope: str, work: Callable[[ParametricMemory], _Result]) -> _Result:
+        """Run what needs the log alone."""
+        try:
+            found = await self._found(named, scope)
+            return await stored(lambda: work(opened(self._serving, found)))
+        except PlumeError as err:
+            self._serving.failed(err)
+            raise
+
+    async def _answered(self, named: str | None, work: Callable[[ListedMemory, RunningAnswer], _Result]) -> _Result:
+        """Run what needs the model: it has a place among the answers, and ends when its caller is gone."""
+        try:
+            found = await self._found(named, "memory:read")
+            self._serving.limits.rows(self._caller.key_id, ROWS)
+            running = self._serving.answers.begin(found.log_name)
+        except PlumeError as err:
+            self._serving.failed(err)
+            raise
+        future = running.submit(lambda: work(found, running))
+        try:
+            return await asyncio.wrap_future(future)
+        except PlumeError as err:
+            self._serving.failed(err)
+            raise
+        finally:
+            if not future.done():
+                running.cancel(GONE)
+            running.end()

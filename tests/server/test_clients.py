@@ -1,0 +1,87 @@
+"""What docs/clients.md shows works as it stands, with every client that is installed here."""
+
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.server.conftest import Served, new_engine
+
+PAGE = (Path(__file__).parents[2] / "docs" / "clients.md").read_text(encoding="utf-8")
+EXAMPLES = dict(re.findall(r"```python (\w+)\n(.*?)```", PAGE, re.DOTALL))
+EXTRAS = {
+    "plume": "plume_memory",
+    "openai": "openai",
+    "langchain_openai": "langchain_openai",
+    "agents": "agents",
+    "litellm": "litellm",
+    "mcp": "mcp",
+}
+SAID = {"plume": "Alice lives in Zurich.", "mcp": "'known': True"}
+"""What an example prints whatever the tiny model answers; the others: something."""
+
+
+def run(served: Served, *command: str) -> str:
+    environment = {**os.environ, "PLUME": served.url, "KEY": served.key(), "NO_PROXY": "*"}
+    environment |= {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}  # else it asks for a list of prices
+    done = subprocess.run(command, env=environment, capture_output=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode()
+
+
+@pytest.fixture(scope="module")
+def told(serve: Callable[..., Served]) -> Served:
+    """A server with a memory `alice`, whose answers end: one that is cut is an error to the Agents SDK."""
+    served = serve(new_engine(max_new_tokens=4000))
+    served.serving.directory.create("default", "alice")
+    served.serving.pool.memory("alice").update("Alice lives in Zurich.", idempotency_key="move-1")
+    return served
+
+
+def test_the_page_has_the_clients_that_are_tested() -> None:
+    assert EXAMPLES.keys() == EXTRAS.keys()
+
+
+@pytest.mark.parametrize("client", EXTRAS)
+def test_a_client_works_as_its_example_says(told: Served, client: str) -> None:
+    if importlib.util.find_spec(EXTRAS[client]) is None:
+        pytest.skip(f"{EXTRAS[client]} is not installed: pip install --constraint constraints.txt '.[dev]'")
+    answered = told.serving.pool.engine.scheduler.counters().answered
+    printed = run(told, sys.executable, "-c", EXAMPLES[client])
+    assert SAID.get(client, "") in printed
+    assert printed.strip()
+    assert told.serving.pool.engine.scheduler.counters().answered > answered
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not here")
+def test_curl_works_as_the_page_says(told: Served) -> None:
+    (shell,) = re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL)
+    reply = json.loads(run(told, "bash", "-euc", shell))
+    assert reply["object"] == "chat.completion"
+    assert reply["plume"]["evidence"][0]["text"] == "Alice lives in Zurich."
+
+
+def test_the_snippets_for_programs_are_json_and_start_what_there_is() -> None:
+    snippets = [json.loads(one) for one in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)]
+    assert len(snippets) == 4
+    options = subprocess.run(
+        [sys.executable, "-m", "plume_memory.cli", "mcp", "--help"],
+        env={**os.environ, "COLUMNS": "200", "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    for snippet in snippets:
+        (servers,) = snippet.values()
+        if servers["memory"].get("command") == "plume":
+            named = [word for word in servers["memory"]["args"] if word.startswith("--")]
+            assert all(word in options for word in named)
+        else:
+            assert servers["memory"]["url"].endswith("/mcp")
