@@ -18,6 +18,7 @@ from plume_memory.server.access import Access
 from plume_memory.server.body import BodyLimit
 from plume_memory.server.openai import chat, models, responses
 from plume_memory.server.openai.schemas import OpenAIError
+from plume_memory.server.page.router import router as page_router
 from plume_memory.server.problems import Problem, problem_of, response
 from plume_memory.server.rest import archives, asking, looking, memories, reading, writing
 from plume_memory.server.rest.schemas import ProblemDocument
@@ -56,6 +57,7 @@ def create_app(pool: MemoryPool, settings: ServerSettings | None = None) -> Fast
         chat.router,
         responses.router,
         health.router(),
+        page_router(),
     ):
         app.include_router(router)
     app.add_middleware(BodyLimit, settings=settings)
