@@ -9,7 +9,7 @@ from fastapi.responses import RedirectResponse, Response
 from plume_memory.records import ScoredUnit, Span
 from plume_memory.server.answers import waited
 from plume_memory.server.page.page import Page, Visit, number_in
-from plume_memory.server.page.strip import HEIGHT, largest_weight, strip_of
+from plume_memory.server.page.strip import HEIGHT, largest_weight, spoken, strip_of
 from plume_memory.server.page.words import Piece, marked
 from plume_memory.server.pinning import ROWS, keep, pin
 from plume_memory.server.problems import Problem, Refused, invalid
@@ -68,7 +68,7 @@ def add_routes(router: APIRouter, page: Page) -> None:
         if kept.memory_id != one.id:
             raise Refused(Problem(404, "trace-not-found", f"There is no answer {trace!r}, or not any more."))
         found = TraceOut.model_validate(kept.body)
-        decoded = "".join(token.text for token in found.trace)
+        tokens = spoken(found.trace, found.text)
         return page.html(
             request,
             "ask.html",
@@ -76,10 +76,10 @@ def add_routes(router: APIRouter, page: Page) -> None:
             version=found.version,
             asked=found.question,
             answer=found,
-            is_withheld=decoded.strip() != found.text.strip(),
-            words=strip_of(found.trace),
+            withheld="" if tokens else "".join(token.text for token in found.trace).strip(),
+            words=strip_of(tokens),
             strip_height=HEIGHT,
-            largest=largest_weight(found.trace),
+            largest=largest_weight(tokens),
             sources=await stored(lambda: _sources(visit.serving, one, found)),
             candidates=await _candidates(visit, one, found.question, found.version),
             chosen={(each.unit.position, each.unit.start) for each in found.evidence_units},

@@ -43,6 +43,18 @@ class Word:
     """Its numbers, in words."""
 
 
+def spoken(trace: Sequence[TokenTrace], text: str) -> list[TokenTrace]:
+    """Return the tokens that an answer's text is made of: not those that ended it, none where it was withheld."""
+    found: list[TokenTrace] = []
+    said = ""
+    for token in trace:
+        if said.strip() == text.strip():
+            break
+        found.append(token)
+        said += token.text
+    return found if said.strip().startswith(text.strip()) else []
+
+
 def strip_of(trace: Sequence[TokenTrace]) -> list[Word]:
     """Return an answer's tokens as words: a token that begins with white space begins one."""
     largest = largest_weight(trace)

@@ -5,6 +5,7 @@ import re
 from typing import Any
 
 import httpx2
+from markupsafe import escape
 
 from plume_memory.server.page.assets import FOLDER
 from tests.server.conftest import Served, until
@@ -108,7 +109,8 @@ def test_an_answer_shows_what_it_was_made_of(visitor: Visitor, served: Served, m
     assert 'class="tag">evidence' in shown
     tokens = served.serving.traces.get(str(answered.url).rpartition("/")[2])
     assert tokens is not None
-    assert shown.count('<rect class="weight"') == len(tokens.body["trace"]) > 0
+    assert shown.count('<rect class="weight"') == len(tokens.body["trace"]) > 0, "a bar for every token"
+    assert all(f"<td><code>{escape(token['text'])}</code></td>" in shown for token in tokens.body["trace"])
     assert "Bob" not in shown, "the second version was not asked"
 
 
