@@ -7,6 +7,8 @@ from plume_memory.store.database import Database
 from plume_memory.store.log import Log
 from plume_memory.store.preview import previewed
 
+DATABASES = ("sqlite", "postgresql")
+
 
 @pytest.fixture
 def log(database: Database) -> Log:
