@@ -53,9 +53,11 @@ def serve(
         from plume_memory.server.app import create_app  # noqa: PLC0415 — an extra
         from plume_memory.server.running import check_address, is_loopback, server_of, warm  # noqa: PLC0415 — as above
         from plume_memory.server.settings import UPDATE_CHARS, ServerSettings  # noqa: PLC0415 — as above
+        from plume_memory.server.telemetry import configure  # noqa: PLC0415 — as above
         from plume_memory.store.keys import Keys  # noqa: PLC0415 — as above
     except ImportError as err:
         raise MissingExtra(f"`plume serve` needs the extra: pip install 'plume-memory[server]' ({err}).") from err
+    configure()
     with MemoryPool(
         url, model=model, hypernetwork=hypernetwork, artifacts=artifacts, max_update_chars=UPDATE_CHARS
     ) as pool:

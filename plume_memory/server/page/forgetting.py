@@ -19,6 +19,7 @@ from plume_memory.server.rest.common import MemoryId, check_key, opened
 from plume_memory.server.rest.writing import erased
 from plume_memory.server.settings import MAX_NUMBER
 from plume_memory.server.state import Serving, stored
+from plume_memory.server.telemetry import DELETE
 from plume_memory.store.directory import ListedMemory
 from plume_memory.store.preview import Preview, previewed
 
@@ -69,6 +70,7 @@ def add_routes(router: APIRouter, page: Page) -> None:
         one = await visit.memory(number, "memory:erase" if is_erasure else "memory:write")
         version, what = _confirmed(fields)
         if is_erasure:
+            request.state.operation = DELETE
             begun = await _begun(visit, one, version, what)
             return RedirectResponse(f"/memories/{one.id}/erasures/{begun.id}", 303)
         await stored(lambda: opened(visit.serving, one).forget(version, **what))
