@@ -108,6 +108,7 @@ async def _asked(visit: Visit, memory: ListedMemory, words: str, version: int | 
 
 async def _candidates(visit: Visit, memory: ListedMemory, words: str, version: int) -> list[ScoredUnit]:
     """Rank the units of the answer's version anew: a trace keeps those alone that the answer is from."""
+    visit.serving.limits.rows(visit.caller.key_id, ROWS)
     running = visit.serving.answers.begin(memory.log_name)
     try:
         return await waited(

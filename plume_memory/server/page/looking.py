@@ -14,7 +14,7 @@ from plume_memory.server.health import stores
 from plume_memory.server.page.page import Page, Visit
 from plume_memory.server.page.timeline import timeline
 from plume_memory.server.page.words import changes
-from plume_memory.server.pinning import pin
+from plume_memory.server.pinning import ROWS, pin
 from plume_memory.server.rest.common import MemoryId, VersionNumber, opened
 from plume_memory.server.settings import MAX_NUMBER
 from plume_memory.server.state import Serving, stored
@@ -142,6 +142,7 @@ def _origin(serving: Serving, memory: ListedMemory) -> ListedMemory | None:
 
 async def _replacements(visit: Visit, memory: ListedMemory) -> tuple[Replacement, ...]:
     """What took whose place, by the judge: the one part of reading that needs the model."""
+    visit.serving.limits.rows(visit.caller.key_id, ROWS)
     running = visit.serving.answers.begin(memory.log_name)
     try:
         return await waited(visit.request, running, lambda: pin(visit.serving, memory, None).snapshot.replacements)

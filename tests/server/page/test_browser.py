@@ -91,6 +91,16 @@ def test_the_timeline_is_completed_by_what_replaced_what(desk: Watched) -> None:
     assert tab.locator(".entry").count() == 6
 
 
+def test_a_timeline_stays_where_nothing_can_be_compared(chromium: "Browser", served: Served, told: str) -> None:
+    with chromium.new_context() as context:
+        tab = watched(context, served, told)
+        tab.tab.route("**/*replaced=true*", lambda route: route.fulfill(status=503, body="busy"))
+        with tab.tab.expect_response("**/*replaced=true*"):
+            tab.open()
+        tab.tab.get_by_role("link", name="Show what replaced what").wait_for()
+        assert tab.tab.locator(".entry").count() == 6
+
+
 def test_a_question_is_answered_without_a_new_page_and_has_a_path(desk: Watched) -> None:
     tab = desk.open("/ask?version=4")
     tab.evaluate("window.isTheSame = true")
