@@ -4,6 +4,12 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
+# For the tests marked `browser`; where it cannot be had they are skipped.
+CHROMIUM = command -v chromium-headless-shell >/dev/null || \
+	{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+	  apt-get update -qq && apt-get install -y -qq chromium-headless-shell >/dev/null; } || \
+	echo "No chromium-headless-shell here, and it could not be installed (needs root and apt-get): tests marked browser are skipped."
+
 .PHONY: demo test soak lint bench eval-smoke clean
 .DEFAULT_GOAL := demo
 
@@ -46,6 +52,7 @@ bench: .venv/.installed-dev
 
 .venv/.installed-dev: .venv/.installed
 	$(PIP) install --constraint constraints.txt --no-build-isolation --editable '.[langchain,train,eval,ray,dev]'
+	@$(CHROMIUM)
 	@touch $@
 
 clean:

@@ -22,6 +22,10 @@ def serve(
     url: Url = DEFAULT_URL,
     model: Model = DEFAULT_MODEL,
     hypernetwork: Hypernetwork = "auto",
+    artifacts: Annotated[
+        str | None,
+        typer.Option("--artifacts", help="Folder or URL (s3://…) for what is derived.", envvar="PLUME_ARTIFACTS"),
+    ] = None,
     host: Annotated[str, typer.Option("--host", help="Address to serve; this machine alone by default.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=1, max=65535, help="Port to serve.")] = 8000,
     insecure: Annotated[
@@ -49,10 +53,14 @@ def serve(
         from plume_memory.server.app import create_app  # noqa: PLC0415 — an extra
         from plume_memory.server.running import check_address, is_loopback, server_of, warm  # noqa: PLC0415 — as above
         from plume_memory.server.settings import UPDATE_CHARS, ServerSettings  # noqa: PLC0415 — as above
+        from plume_memory.server.telemetry import configure  # noqa: PLC0415 — as above
         from plume_memory.store.keys import Keys  # noqa: PLC0415 — as above
     except ImportError as err:
         raise MissingExtra(f"`plume serve` needs the extra: pip install 'plume-memory[server]' ({err}).") from err
-    with MemoryPool(url, model=model, hypernetwork=hypernetwork, max_update_chars=UPDATE_CHARS) as pool:
+    configure()
+    with MemoryPool(
+        url, model=model, hypernetwork=hypernetwork, artifacts=artifacts, max_update_chars=UPDATE_CHARS
+    ) as pool:
         check_address(host, Keys(pool.database), is_insecure=insecure)
         settings = ServerSettings(
             needs_key=not is_loopback(host) and not insecure,

@@ -10,7 +10,7 @@ import time
 from datetime import UTC, datetime
 from typing import Any
 
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from plume_memory.server.problems import Problem, response
@@ -53,14 +53,24 @@ class Access:
                 problem = Problem(503, "draining", "The server is being stopped; ask another one, or later.", 5)
                 refused = response(problem, scope["path"], request_id, headers={"connection": "close"})
                 await refused(scope, receive, sent)
-            else:
+            elif not is_work:
                 await self._app(scope, receive, sent)
+            else:
+                with self._serving.telemetry.request(scope["method"], Headers(scope=scope), state) as span:
+                    try:
+                        await self._app(scope, receive, sent)
+                    finally:
+                        span.end(_route(scope), status)
         finally:
             condition.in_flight -= is_work
-            route = getattr(scope.get("route"), "path", "unmatched")
+            route = _route(scope)
             self._serving.metrics.requests.labels(route, str(status)).inc()
             if is_work:
                 ACCESS.info(_line(state, scope["method"], route, status, time.monotonic() - begun))
+
+
+def _route(scope: Scope) -> str:
+    return getattr(scope.get("route"), "path", "unmatched")
 
 
 def _line(state: dict[str, Any], method: str, route: str, status: int, seconds: float) -> str:

@@ -19,6 +19,7 @@ from plume_memory.server.body import BodyLimit
 from plume_memory.server.mcp.endpoint import McpEndpoint
 from plume_memory.server.openai import chat, models, responses
 from plume_memory.server.openai.schemas import OpenAIError
+from plume_memory.server.page.router import router as page_router
 from plume_memory.server.problems import Problem, problem_of, response
 from plume_memory.server.rest import archives, asking, keys, looking, memories, reading, writing
 from plume_memory.server.rest.schemas import ProblemDocument
@@ -61,6 +62,7 @@ def create_app(pool: MemoryPool, settings: ServerSettings | None = None) -> Fast
         chat.router,
         responses.router,
         health.router(),
+        page_router(),
     ):
         app.include_router(router)
     app.router.routes.append(mcp.route)

@@ -51,7 +51,7 @@ def router() -> APIRouter:
         """Whether it should be given work: database and artifacts answer, the model is warm, it does not drain."""
         if time.monotonic() - looked.at >= _LOOKED_S:
             looked.at = time.monotonic()
-            looked.checks = await stored(lambda: _stores(serving))
+            looked.checks = await stored(lambda: stores(serving))
         condition = serving.condition
         return _said(
             {
@@ -78,7 +78,8 @@ def _said(checks: dict[str, bool]) -> JSONResponse:
     return JSONResponse(body.model_dump(), 200 if is_well else 503, {"cache-control": "no-store"})
 
 
-def _stores(serving: Serving) -> dict[str, bool]:
+def stores(serving: Serving) -> dict[str, bool]:
+    """Ask database and artifact store whether they answer, and as this release expects."""
     try:
         is_current = serving.pool.database.revision() == latest_revision()
     except (StoreUnavailable, SchemaError, MemoryClosed):

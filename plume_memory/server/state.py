@@ -16,6 +16,7 @@ from plume_memory.server.limits import Limits
 from plume_memory.server.metrics import Metrics
 from plume_memory.server.operations import Operations
 from plume_memory.server.settings import ServerSettings
+from plume_memory.server.telemetry import Telemetry
 from plume_memory.server.traces import Traces
 from plume_memory.store.directory import Directory
 from plume_memory.store.keys import Keys
@@ -57,6 +58,7 @@ class Serving:
     traces: Traces
     operations: Operations
     metrics: Metrics
+    telemetry: Telemetry
     condition: Condition
 
     @classmethod
@@ -77,6 +79,7 @@ class Serving:
             traces=Traces(settings.traces, settings.trace_s),
             operations=Operations(),
             metrics=Metrics(counters),
+            telemetry=Telemetry(),
             condition=Condition(),
         )
 

@@ -201,7 +201,7 @@ class Erasures:
             version = self._erase_row(connection, copy, row, span, like)
             versions.append(version)
             texts.append(_erased_text(gone, version))
-        still = _said_by(connection, found, gone.number, words)
+        still = said_by(connection, found, gone.number, words)
         items = erase_item(connection, gone, without(gone.text, target.span))
         return _Erased(versions[0], tuple(texts), frozenset(copy.memory.id for copy in copies), still, items)
 
@@ -288,8 +288,8 @@ def _check_not_repeated(found: FoundMemory, words: str, entry: Entry) -> None:
             )
 
 
-def _said_by(connection: sa.Connection, found: FoundMemory, gone: int, words: str) -> tuple[int, ...]:
-    """Return the other versions that hold the same words."""
+def said_by(connection: sa.Connection, found: FoundMemory, gone: int, words: str) -> tuple[int, ...]:
+    """Return the versions beside `gone` that hold the same words."""
     words = words.strip()
     if not words:
         return ()

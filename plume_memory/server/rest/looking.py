@@ -21,7 +21,7 @@ async def trace(request: Request, response: Response, number: Id, serving: Servi
     """Return what an answer was made of: its words, its evidence, and every token's divergence and weight."""
     caller.check("memory:read")
     response.headers["cache-control"] = "no-store"
-    found = await stored(lambda: _current(serving, caller, number))
+    found = await stored(lambda: current_trace(serving, caller, number))
     request.state.memory = found.memory_id
     return TraceOut.model_validate(found.body)
 
@@ -37,8 +37,12 @@ async def operation(response: Response, number: Id, serving: ServingNow, caller:
     return OperationOut.model_validate(found.body())
 
 
-def _current(serving: Serving, caller: Caller, number: str) -> KeptTrace:
-    """A trace of this caller's, unless something was erased from its memory since, here or in another process."""
+def current_trace(serving: Serving, caller: Caller, number: str) -> KeptTrace:
+    """Return a trace of this caller's.
+
+    Raises:
+        Refused: 404, there is none, or something was erased from its memory since, here or in another process.
+    """
     found = serving.traces.get(number)
     is_own = found is not None and found.tenant == caller.tenant and caller.memory in (None, found.memory_id)
     if found is not None and is_own and found.log_name is not None:

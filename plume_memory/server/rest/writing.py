@@ -34,6 +34,7 @@ from plume_memory.server.rest.schemas import (
     VersionOut,
 )
 from plume_memory.server.state import Identified, Serving, ServingNow, stored
+from plume_memory.server.telemetry import DELETE
 from plume_memory.store.directory import ListedMemory, log_name
 
 
@@ -148,6 +149,7 @@ def router() -> APIRouter:
             "expected_version": expected,
         }
         if body.erase:
+            request.state.operation = DELETE
             return await _erase(serving, memory, body.version, what)
 
         def write() -> Version:
