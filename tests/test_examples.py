@@ -37,8 +37,8 @@ def test_the_readmes_example_is_the_quickstart_and_follows_the_update(smollm2: o
     assert "Bern" in lines[-1], "the first version still answers as it did"
 
 
-def test_the_readme_names_what_there_is() -> None:
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+def test_the_page_of_the_library_names_what_there_is() -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "api.md").read_text(encoding="utf-8"), re.DOTALL)
     called = {name for block in blocks for name in re.findall(r"\bmemory\.(\w+)\(", block)}
     told = {name for block in blocks for name in re.findall(r"\banswer\.(\w+)", block)}
 

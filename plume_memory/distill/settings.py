@@ -12,7 +12,7 @@ class DistillSettings(BaseModel):
     The paper leaves open what a model too small to write its own exam should learn from. Ours learns
     to answer every question about a sentence with that sentence; questions are written by the model
     and filtered, and drawn from keywords; a few unrelated answers are replayed. Chosen and measured
-    on SmolLM2-135M with bench/experiments/distill.py; figures in README: Results.
+    on SmolLM2-135M with bench/experiments/distill.py; figures in docs/results.md.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
