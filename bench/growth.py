@@ -12,6 +12,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -54,7 +55,7 @@ def of_units(engine: Engine, count: int) -> dict[str, float]:
     built = time.perf_counter() - begun
     more = [drawn(chance, count)]
     questions = [drawn(chance, 0).text for _ in range(50)]
-    chosen = [timed(lambda asked=asked: index.best(asked, k=SHORTLIST, tied=TIED)) for asked in questions]
+    chosen = [timed(partial(index.best, asked, k=SHORTLIST, tied=TIED)) for asked in questions]
     return {
         "units": count,
         "index_s": round(built, 2),
