@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from plume_memory.errors import InvalidInput
 from plume_memory.policy import AnswerPolicy
 from plume_memory.records import ScoredUnit, Unit
+from plume_memory.retrieval.asking import only_asks
 from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.retrieval.reader import Reading
 from plume_memory.retrieval.recency import verdicts
 from plume_memory.retrieval.retrieve import BY_WORDS, SHORTLIST, TIED, retrieve
-from plume_memory.terms import asks
 
 ASKED = "Where does Alice live?"
 BERN, ZURICH = "Alice lives in a flat in Bern.", "Alice now lives in a flat in Zurich."
@@ -58,7 +58,7 @@ def literal(index: UnitIndex, question: str, log_p: dict[str, float], k: int) ->
     """(position, score, superseded or None where it was not read), rule by rule; slow on purpose."""
     words = index.score(question).tolist()
     by_words = sorted(range(len(index)), key=lambda i: (-words[i], -i))
-    eligible = [i for i in by_words if not asks(index[i].text[index[i].own :])]
+    eligible = [i for i in by_words if not only_asks(index[i])]
     tied = [i for i in eligible[SHORTLIST:] if words[i] == words[eligible[SHORTLIST - 1]] > 0]
     shortlist = sorted([*eligible[:SHORTLIST], *tied[: TIED - SHORTLIST]])
     judged = verdicts([index[i] for i in shortlist], question, [log_p[index[i].text] for i in shortlist])

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -63,8 +64,15 @@ def test_a_line_of_the_log_has_ids_and_no_words(
             "/v1/chat/completions",
             json={"model": f"plume@{memory['name']}", "messages": [{"role": "user", "content": "Alice?"}]},
         )
-    said = [json.loads(record.message) for record in caplog.records if record.name.endswith("access")]
-    lines = [line for line in said if not line["route"].endswith("/updates")]  # a line comes when all is sent
+
+    def logged() -> list[dict[str, Any]]:
+        said = [json.loads(record.message) for record in caplog.records if record.name.endswith("access")]
+        return [line for line in said if not line["route"].endswith("/updates")]
+
+    deadline = time.monotonic() + 60
+    while len(logged()) < 3 and time.monotonic() < deadline:  # a line comes when all is sent, and the client is faster
+        time.sleep(0.02)
+    lines = logged()
     assert [line["route"] for line in lines] == ["/v1/memories/{id}/ask", "/v1/memories", "/v1/chat/completions"]
     assert lines[0]["request"] == answer.headers["x-request-id"]
     assert (lines[0]["memory"], lines[0]["version"], lines[0]["tenant"]) == (memory["id"], 2, "default")
