@@ -7,7 +7,7 @@ the database itself (`engine`, `replacements`, `verify`, `rebuild`, `export_adap
 
 import asyncio
 import time as clock
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +20,7 @@ from plume_memory.records import (
     Difference,
     ErasureCertificate,
     ForgetOptions,
+    Form,
     History,
     ScoredUnit,
     Version,
@@ -53,8 +54,12 @@ class RemoteMemory:
 
     def update(
         self,
-        text: str,
+        text: str = "",
         *,
+        messages: Sequence[Mapping[str, Any]] | None = None,
+        form: Form | None = None,
+        speaker: str | None = None,
+        observed_at: datetime | None = None,
         idempotency_key: str | None = None,
         expected_version: int | None = None,
         metadata: dict[str, Any] | None = None,
@@ -66,6 +71,10 @@ class RemoteMemory:
 
         Args:
             text: as there.
+            messages: as there.
+            form: as there.
+            speaker: as there.
+            observed_at: as there.
             idempotency_key: as there. A network may lose an answer: send one.
             expected_version: as there.
             metadata: as there.
@@ -75,6 +84,10 @@ class RemoteMemory:
         """
         body = {
             "text": text,
+            "messages": None if messages is None else [dict(one) for one in messages],
+            "form": form,
+            "speaker": speaker,
+            "observed_at": None if observed_at is None else observed_at.isoformat(),
             "metadata": metadata,
             "replaces": list(replaces),
             "keep": keep if isinstance(keep, bool) else list(keep),

@@ -3,12 +3,13 @@
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
 from plume_memory.records import (
     Difference,
     ErasedText,
     ErasureCertificate,
+    Form,
     Transition,
     Version,
     VersionKind,
@@ -20,6 +21,16 @@ from plume_memory.store.directory import ListedMemory
 Number = Annotated[int, Field(ge=1, le=MAX_NUMBER)]
 NumberOrNone = Annotated[int, Field(ge=0, le=MAX_NUMBER)]
 Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
+
+
+def _moment(value: object) -> object:
+    return datetime.fromisoformat(value) if isinstance(value, str) else value
+
+
+Moment = Annotated[
+    datetime, BeforeValidator(_moment), WithJsonSchema({"type": "string", "format": "date-time"}, mode="validation")
+]
+"""ISO 8601."""
 
 
 class Incoming(BaseModel):
@@ -159,9 +170,16 @@ class VersionPage(BaseModel):
 
 
 class NewUpdate(Incoming):
-    """What is now true."""
+    """What is now true: a text, or what was said by turns."""
 
-    text: Annotated[str, Field(min_length=1)]
+    text: str = ""
+    messages: Annotated[list[dict[str, Any]], Field(min_length=1)] | None = None
+    form: Form | None = None
+    """How the text is written; as it looks, if it is left out."""
+    speaker: Annotated[str, Field(min_length=1, max_length=MAX_NAME)] | None = None
+    """Whose words it is; the owner's, if it is left out."""
+    observed_at: Moment | None = None
+    """When it was said: "yesterday" is counted from there."""
     metadata: dict[str, Any] | None = None
     replaces: list[Number] = []
     """Updates whose texts it replaces, whatever the judge says."""

@@ -62,6 +62,10 @@ def router() -> APIRouter:
         def write() -> Version:
             return own.update(
                 body.text,
+                messages=body.messages,
+                form=body.form,
+                speaker=body.speaker,
+                observed_at=body.observed_at,
                 idempotency_key=idempotency_key,
                 expected_version=expected,
                 metadata=body.metadata,

@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from plume_memory import ParametricMemory, errors
+from plume_memory.errors import InvalidInput
 from plume_memory.importers.archive import import_archive
 from plume_memory.pool import MemoryPool
+from plume_memory.records import Context
 from plume_memory.remote import RemoteMemory, RemotePool
 from plume_memory.remote.failures import KINDS, error_of
 from plume_memory.server import problems
@@ -274,3 +276,20 @@ def test_a_client_needs_neither_torch_nor_a_database() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_who_when_and_how_a_text_is_written_travel(served: Served, remote: RemoteMemory) -> None:
+    own = served.serving.pool.memory(remote.name, create=False)
+    day = datetime(2026, 3, 4, 9, 30, tzinfo=UTC)
+    remote.update("I sold my boat yesterday.", speaker="Bob", observed_at=day)
+    remote.update(messages=[{"role": "user", "name": "Cy", "content": "I have a kayak."}])
+    remote.update("kettle,colour\nK1,blue", form="table")
+    said = {one.version: one.context for one in own.text_at().transitions}
+    assert said[3] == Context(None, "Bob", day)
+    assert (said[4].form, said[5].form) == ("chat", "table")
+    found = remote.route("Who sold a boat?", k=9)
+    assert found == own.route("Who sold a boat?", k=9)
+    with pytest.raises(InvalidInput, match="a text or messages"):
+        remote.update("Alice", messages=[{"role": "user", "content": "Bob"}])
+    with pytest.raises(InvalidInput):
+        remote.update("Alice", form="poem")  # type: ignore[arg-type]
