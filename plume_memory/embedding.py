@@ -6,7 +6,7 @@ texts), so what is found under it is never stale.
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from plume_memory.retrieval.vectors import Embedder, Vectors
 from plume_memory.segmentation.told import Told
 
 _STORED = np.float16
+_TOGETHER = 16
+"""Units that are read together; others wait for no longer."""
 
 
 class Embedding:
@@ -46,28 +48,43 @@ class Embedding:
         keys = [self._key(one) for one in asked]
         kept = [self._read(cache.get(key), one) for key, one in zip(keys, asked, strict=True)]
         missing = [i for i, own in enumerate(kept) if own is None]
-        made = self.embedder.texts([unit.text for i in missing for unit in asked[i].units], cache)
-        at = 0
-        for i in missing:
-            count = len(asked[i].units)
-            stored = made[at : at + count].astype(_STORED)
-            cache.put(keys[i], "vectors", stored.tobytes())
-            kept[i] = stored.astype(np.float32)  # as it will be read: what is kept must not change an answer
-            at += count
-        return np.concatenate(
-            [np.zeros((0, self.embedder.width), np.float32), *(own for own in kept if own is not None)]
-        )
+        for some in _groups(missing, [len(one.units) for one in asked]):
+            # put group by group: who is interrupted goes on from there
+            made = self.embedder.texts([unit.text for i in some for unit in asked[i].units], cache)
+            at = 0
+            for i in some:
+                stored = made[at : at + len(asked[i].units)].astype(_STORED)
+                at += len(stored)
+                cache.put(keys[i], "vectors", stored.tobytes())
+                kept[i] = stored.astype(np.float32)  # as it will be read: what is kept must not change an answer
+        nothing = np.zeros((0, self.embedder.width), np.float32)
+        return np.concatenate([nothing, *(own for own in kept if own is not None)])
 
     def keys(self, told: Sequence[Told]) -> list[str]:
         """Return the derivation keys of the vectors of some updates."""
         return [self._key(one) for one in told if one.units]
 
     def _read(self, content: bytes | None, told: Told) -> Vectors | None:
-        if content is None:
+        """What is kept; None where nothing is, or something else: an archive may bring any bytes."""
+        shape = (len(told.units), self.embedder.width)
+        if content is None or len(content) != shape[0] * shape[1] * np.dtype(_STORED).itemsize:
             return None
-        return np.frombuffer(content, dtype=_STORED).reshape(len(told.units), -1).astype(np.float32)
+        found = np.frombuffer(content, dtype=_STORED).reshape(shape).astype(np.float32)
+        return found if np.isfinite(found).all() else None
 
     def _key(self, told: Told) -> str:
         own = [self._base.fingerprint, str(self._base.dtype), self._base.device.type, self._fingerprint]
         texts = [unit.text for unit in told.units]
         return hashlib.sha256(json.dumps(["vectors-1", *own, texts]).encode()).hexdigest()
+
+
+def _groups(places: Sequence[int], units: Sequence[int]) -> Iterator[list[int]]:
+    """Updates in groups of at least `_TOGETHER` units, the last one of fewer."""
+    group: list[int] = []
+    for i in places:
+        group.append(i)
+        if sum(units[j] for j in group) >= _TOGETHER:
+            yield group
+            group = []
+    if group:
+        yield group

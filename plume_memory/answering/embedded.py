@@ -1,6 +1,6 @@
 """The vectors of one history's units: made when they are first needed, a few updates at a time."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -35,7 +35,8 @@ class Embedded:
 
         What has none yet gets them together with it: a chain of histories that nobody asks does not grow.
         """
-        found = self._found
+        with self._lock:
+            found = self._found
         if found is None:
             return Embedded(self._embedding, cache, (*self._told, *told), self._known)
         return Embedded(self._embedding, cache, told, found)
@@ -45,16 +46,15 @@ class Embedded:
         if self._embedding is not None:
             self._vectors(self._embedding)
 
-    def nearest(self, question: str, *, k: int, without: Container[int] = ()) -> list[int]:
-        """Return the positions of the `k` units most like a question, the first in likeness first.
+    def nearest(self, question: str) -> Iterator[int]:
+        """Yield the positions of the units, those most like a question first; none where nothing makes vectors.
 
         Raises:
             InvalidInput: the question has no token, or half a character.
         """
         if self._embedding is None:
-            return []
-        vectors = self._vectors(self._embedding)
-        return nearest(vectors, self._embedding.embedder.question(question), k=k, without=without)
+            return iter(())
+        return nearest(self._vectors(self._embedding), self._embedding.embedder.question(question))
 
     def _vectors(self, embedding: Embedding) -> Vectors:
         """[units, D], by position."""

@@ -116,6 +116,12 @@ class Reader:
         rows = [head + text_ids(base, text)[-room:] for text in texts]
         return self._score([(read, asked) for read in self._texts(rows, owner)])
 
+    @property
+    def width(self) -> int:
+        """E, of the states."""
+        width: int = self._base.config.hidden_size
+        return width
+
     def text_states(self, texts: Sequence[str], owner: Owned) -> Tensor:
         """Return the final hidden states [texts, E] behind which a question would begin; what is read is kept."""
         head = text_head(self._base, reranked=self._adapter is not None)

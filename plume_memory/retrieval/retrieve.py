@@ -1,7 +1,7 @@
 """Ranks the units of a history for a question: words propose, a reader decides."""
 
 import math
-from collections.abc import Container, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Protocol
@@ -28,8 +28,8 @@ BY_WORDS = 24
 class Nears(Protocol):
     """Finds what is like a question, whatever its words (retrieval/vectors.py); of one owner's units."""
 
-    def nearest(self, question: str, *, k: int, without: Container[int] = ()) -> list[int]:
-        """Return the positions of the `k` units most like a question, the first in likeness first."""
+    def nearest(self, question: str) -> Iterator[int]:
+        """Yield the positions of the units, those most like a question first."""
 
 
 class Reads(Protocol):
@@ -97,9 +97,10 @@ def _proposed(index: UnitIndex, question: str, near: Nears | None, retired: froz
     by_words = [one.unit.position for one in index.best(question, k=SHORTLIST, tied=TIED, without=retired)]
     chosen = by_words
     if near is not None and len(index) > SHORTLIST:
-        like = near.nearest(question, k=SHORTLIST, without=retired)
-        like = [position for position in like if not only_asks(index[position])][: SHORTLIST - BY_WORDS]
-        chosen = list(dict.fromkeys([*by_words[:BY_WORDS], *like, *by_words[BY_WORDS:]]))[: len(by_words)]
+        eligible = (at for at in near.nearest(question) if at not in retired and not only_asks(index[at]))
+        like = islice(eligible, SHORTLIST - BY_WORDS)
+        most = SHORTLIST if len(by_words) <= SHORTLIST else TIED  # of equals by words none is left out for these
+        chosen = list(dict.fromkeys([*by_words[:BY_WORDS], *like, *by_words[BY_WORDS:]]))[:most]
     return [index[position] for position in sorted(chosen)]
 
 

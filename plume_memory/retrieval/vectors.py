@@ -7,13 +7,14 @@ beyond reading it. Knows no unit, no log, no policy.
 Legend: N texts, D width of a vector.
 """
 
-from collections.abc import Container, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
+from plume_memory.errors import ParameterizerError
 from plume_memory.hypernet.embedding import EmbeddingWeights
 from plume_memory.lru import Owned
 from plume_memory.retrieval.reader import Reader
@@ -21,7 +22,7 @@ from plume_memory.retrieval.reader import Reader
 Vectors = NDArray[np.float32]
 """[N, D], each of length 1."""
 
-_AT_ONCE = 64
+_AT_ONCE = 16
 """Texts that are read together: what the reader keeps of them is there at once."""
 
 
@@ -31,9 +32,18 @@ class Embedder:
     Args:
         reader: reads them.
         weights: of hypernet/embedding.py, for this reader.
+
+    Raises:
+        ParameterizerError: the weights are of another model's width.
     """
 
     def __init__(self, reader: Reader, weights: EmbeddingWeights) -> None:
+        E = reader.width
+        if weights.text.shape != weights.question.shape or weights.text.shape[1:] != (E,):
+            raise ParameterizerError(
+                f"The embedding maps states of {tuple(weights.text.shape[1:])} and {tuple(weights.question.shape[1:])} "
+                f"numbers, the model's have {E}. Load the model it was trained for."
+            )
         self._reader = reader
         self._weights = weights
         self.width = len(weights.text_bias)
@@ -58,20 +68,13 @@ class Embedder:
         return _mapped(state, self._weights.question, self._weights.question_bias)
 
 
-def nearest(vectors: Vectors, question: Vectors, *, k: int, without: Container[int] = ()) -> list[int]:
-    """Return the places of the `k` vectors that are most like a question's, the first in likeness first.
+def nearest(vectors: Vectors, question: Vectors) -> Iterator[int]:
+    """Yield the places of vectors, those most like a question's first.
 
-    Exact: every one is compared, and of equals the later comes first.
+    Exact: every one is compared, to five digits, and of equals the later comes first.
     """
-    likeness = vectors @ question[0]
-    order = np.lexsort((-np.arange(len(likeness)), -likeness))
-    found: list[int] = []
-    for place in order:
-        if len(found) == k:
-            break
-        if int(place) not in without:
-            found.append(int(place))
-    return found
+    likeness = np.round(vectors @ question[0], 5)
+    yield from (int(place) for place in np.lexsort((-np.arange(len(likeness)), -likeness)))
 
 
 def _mapped(states: Tensor, weight: Tensor, bias: Tensor) -> Vectors:

@@ -1,7 +1,7 @@
 """The units of a history as a question ranks them: what is read, in which order it comes, and what is marked."""
 
 import math
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pytest
@@ -281,12 +281,12 @@ class Near:
     def __init__(self, *positions: int) -> None:
         self.positions = positions
 
-    def nearest(self, question: str, *, k: int, without: Container[int] = ()) -> list[int]:
-        return [at for at in self.positions if at not in without][:k]
+    def nearest(self, question: str) -> Iterator[int]:
+        return iter(self.positions)
 
 
 def test_what_lies_near_is_read_beside_the_best_by_words():
-    texts = [f"Alice lives at number {i}." for i in range(60)]
+    texts = [f"{'Alice ' * (i + 1)}lives at number {i}." for i in range(60)]  # no two of one score
     texts[3], texts[7] = "Her flat is in Bern.", "Who has a flat in Bern?"
     reader = Said(lambda text: -1.0)
     retrieve(told(*texts), ASKED, reader, READER, k=1, near=Near(7, 3, *range(20)))
@@ -308,8 +308,24 @@ def test_what_no_longer_holds_is_not_near():
 
 def test_nothing_lies_near_where_all_is_read():
     class Never:
-        def nearest(self, question: str, *, k: int, without: Container[int] = ()) -> list[int]:
+        def nearest(self, question: str) -> Iterator[int]:
             raise AssertionError("all units are read anyway")
 
     index = told(*["Alice lives here."] * SHORTLIST)
     assert len(retrieve(index, ASKED, Said(lambda text: -1.0), READER, k=1, near=Never())) == SHORTLIST
+
+
+def test_questions_do_not_crowd_out_what_lies_near() -> None:
+    texts = (
+        ["Where does she live?"] * 40 + [f"Alice lives at number {i}." for i in range(40)] + ["Her flat is in Bern."]
+    )
+    reader = Said(lambda text: -1.0)
+    retrieve(told(*texts), ASKED, reader, READER, k=1, near=Near(*range(40), 80))
+    assert texts[80] in reader.read_texts[0]
+
+
+def test_of_equals_by_words_none_is_left_out_for_what_lies_near() -> None:
+    items = [f"Alice:\n- city number {i}" for i in range(SHORTLIST + 8)]
+    reader = Said(lambda text: -1.0)
+    retrieve(told(*items, *["moon"] * 20), "Alice", reader, READER, k=1, near=Near(*range(45, 60)))
+    assert set(items) <= set(reader.read_texts[0])

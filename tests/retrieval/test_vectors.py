@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from plume_memory.answering.embedded import Embedded
 from plume_memory.embedding import Embedding
-from plume_memory.errors import CheckpointError, InvalidInput
+from plume_memory.errors import CheckpointError, InvalidInput, ParameterizerError
 from plume_memory.hypernet.embedding import FILE, EmbeddingWeights, load_embedding, save_embedding
 from plume_memory.model.base import BaseModel
 from plume_memory.records import Transition, Unit
@@ -65,12 +65,15 @@ def told(texts: list[str], *, first: int = 0) -> list[Told]:
     return [Told(Transition(one.version, one.text), (one,)) for one in units]
 
 
-@given(st.lists(st.integers(-2, 2), min_size=1, max_size=20), st.integers(1, 25), st.sets(st.integers(0, 19)))
-def test_the_nearest_are_those_of_every_comparison(signs, k, without):
-    vectors = np.array([[sign / 2, (1 - sign**2 / 4) ** 0.5] for sign in signs], dtype=np.float32)
-    question = np.array([[1.0, 0.0]], dtype=np.float32)
-    expected = sorted((at for at in range(len(signs)) if at not in without), key=lambda at: (-signs[at], -at))
-    assert nearest(vectors, question, k=k, without=without) == expected[:k]
+@given(st.lists(st.integers(-2, 2), min_size=1, max_size=60))
+def test_the_nearest_are_those_of_every_comparison(signs):
+    """Of rows that are equal the later comes first, though their products differ in the last bits."""
+    chance = np.random.default_rng(0)
+    rows = {sign: chance.standard_normal(128).astype(np.float32) / 12 for sign in range(-2, 3)}
+    question = chance.standard_normal((1, 128)).astype(np.float32) / 12
+    likeness = {sign: round(float(row @ question[0]), 4) for sign, row in rows.items()}
+    vectors = np.stack([rows[sign] for sign in signs])
+    assert list(nearest(vectors, question)) == sorted(range(len(signs)), key=lambda at: (-likeness[signs[at]], -at))
 
 
 def test_a_vector_is_the_mapped_state_of_a_text_alone(tiny_llama: BaseModel) -> None:
@@ -100,18 +103,54 @@ def test_vectors_are_made_once_and_found_again_by_another_process(tiny_llama: Ba
     assert not set(other_network.keys(told(TEXTS))) & set(cache.content)
 
 
+@pytest.mark.parametrize("wrong", [b"abc", b"\0" * 4, b"\0" * 24, b"\xff" * 12])
+def test_bytes_that_are_no_vectors_are_made_anew(tiny_llama: BaseModel, wrong: bytes) -> None:
+    cache = Kept()
+    embedding = Embedding(tiny_llama, Reader(tiny_llama), weights(tiny_llama), "f")
+    made = embedding.found(told(TEXTS), cache)
+    cache.content[embedding.keys(told(TEXTS))[1]] = wrong
+    assert np.array_equal(embedding.found(told(TEXTS), cache), made)
+
+
+def test_who_is_interrupted_goes_on_from_there(tiny_llama: BaseModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache, long = Kept(), told([f"Lamp number {at}." for at in range(40)])
+    embedding = Embedding(tiny_llama, Reader(tiny_llama), weights(tiny_llama), "f")
+    read = embedding.embedder.texts
+    calls: list[int] = []
+
+    def interrupted(texts: list[str], owner: Kept) -> np.ndarray:
+        calls.append(len(texts))
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return read(texts, owner)
+
+    monkeypatch.setattr(embedding.embedder, "texts", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        embedding.found(long, cache)
+    assert len(cache.content) == calls[0] > 0
+    assert len(embedding.found(long, cache)) == 40
+    assert sum(calls[2:]) == 40 - calls[0]
+
+
+def test_an_embedding_of_another_width_is_refused(tiny_llama: BaseModel) -> None:
+    own = weights(tiny_llama)
+    narrow = EmbeddingWeights(own.text[:, :-1], own.text_bias, own.question[:, :-1], own.question_bias)
+    with pytest.raises(ParameterizerError, match="Load the model"):
+        Embedder(Reader(tiny_llama), narrow)
+
+
 def test_a_history_that_grows_makes_what_is_new(tiny_llama: BaseModel) -> None:
     cache = Kept()
     embedding = Embedding(tiny_llama, Reader(tiny_llama), weights(tiny_llama), "f")
     first = Embedded(embedding, cache, told(TEXTS[:2]))
     unasked = first.extended(told(TEXTS[2:], first=2), cache)
     assert cache.content == {}, "nobody asked"
-    assert set(unasked.nearest("Who sold a boat?", k=3)) == {0, 1, 2}
+    assert set(unasked.nearest("Who sold a boat?")) == {0, 1, 2}
     grown = unasked.extended(told(["It rains."], first=3), cache)
     assert cache.missed == 3
-    assert len(grown.nearest("Who sold a boat?", k=9, without={1})) == 3
+    assert set(grown.nearest("Who sold a boat?")) == {0, 1, 2, 3}
     assert cache.missed == 4
-    assert Embedded(None, cache, told(TEXTS)).nearest("Who?", k=3) == []
+    assert list(Embedded(None, cache, told(TEXTS)).nearest("Who?")) == []
 
 
 def test_an_embedding_that_is_missing_damaged_or_another_ones_is_refused(tiny_llama: BaseModel, tmp_path: Path) -> None:
