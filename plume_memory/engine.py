@@ -212,7 +212,8 @@ class Engine:
     def _reading(self) -> list[str]:
         """What identifies the reader and the embedding."""
         reranker = [] if self._reranker is None else [hashlib.sha256(to_bytes(self._reranker)).hexdigest()]
-        return [*reranker, *([] if self._embedding_weights is None else [self._embedding_weights.sha256])]
+        weights = None if self.policy.retrieval == "lexical" else self._embedding_weights
+        return [*reranker, *([] if weights is None else [weights.sha256])]
 
     def _embedding(self, weights: EmbeddingWeights | None) -> Embedding | None:
         if weights is None or self.policy.retrieval == "lexical":

@@ -47,7 +47,6 @@ from plume_memory.errors import (
 from plume_memory.memory import ParametricMemory
 from plume_memory.policy import AnswerPolicy
 from plume_memory.records import Answer, Difference, History, Transition, Verdict, Version
-from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.segmentation.told import told_of
 from plume_memory.store.database import Database
 from plume_memory.superseding import Superseding
@@ -131,7 +130,7 @@ class Undisturbed:
         replaced = Replaced(self._engine, self._cache, told_of(transitions, units))
         whole = History("", 0, transitions)
         embedded = Embedded(self._engine.embedding, self._cache, told_of(whole.transitions, units))
-        return Snapshot(whole, UnitIndex(units), replaced, embedded, self._engine, self._cache).ask(QUESTION)
+        return Snapshot(whole, self._engine.index(units), replaced, embedded, self._engine, self._cache).ask(QUESTION)
 
 
 ENGINE = judging_engine()

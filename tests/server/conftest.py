@@ -85,7 +85,7 @@ def started(app: FastAPI, port: int | None = None) -> Served:
     return Served(f"http://127.0.0.1:{port}", app.state.serving, server, thread)
 
 
-def until(holds: Callable[[], bool], seconds: float = 30.0) -> None:
+def until(holds: Callable[[], bool], seconds: float = 300.0) -> None:
     """Wait for something."""
     deadline = time.monotonic() + seconds
     while not holds():

@@ -2,7 +2,6 @@
 
 import socket
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -277,14 +276,14 @@ def test_streams_that_are_cut_free_their_rows(serve: Callable[..., Served], monk
             lines = stream.iter_lines()
             next(lines)
             assert scheduler.counters().running >= 1
-    until(lambda: scheduler.counters().running == 0 and len(served.serving.answers) == 0, 10)
+    until(lambda: scheduler.counters().running == 0 and len(served.serving.answers) == 0)
     assert scheduler._batch.rows == 0
     assert scheduler.counters().cancelled >= 20
     whole = threading.Thread(target=lambda: _cut_after(served, client, memory, 0.3))
     whole.start()
-    until(lambda: scheduler.counters().running == 1, 10)
+    until(lambda: scheduler.counters().running == 1)
     whole.join()
-    until(lambda: scheduler.counters().running == 0 and len(served.serving.answers) == 0, 10)
+    until(lambda: scheduler.counters().running == 0 and len(served.serving.answers) == 0)
     client.close()
 
 
@@ -324,7 +323,7 @@ def test_a_key_that_is_revoked_while_it_streams_ends_the_stream(
     assert "event: error" in rest
     assert any("revoked" in line for line in rest)
     assert not any("event: answer" in line for line in rest)
-    until(lambda: served.serving.pool.engine.scheduler.counters().running == 0, 10)
+    until(lambda: served.serving.pool.engine.scheduler.counters().running == 0)
 
 
 def test_an_erasure_ends_the_answers_that_are_made_of_it(
@@ -351,14 +350,12 @@ def test_a_full_house_is_said_at_once(serve: Callable[..., Served], monkeypatch:
         lines = stream.iter_lines()  # let go of, it would close the stream
         next(lines)
         with served.client(served.key()) as other:
-            begun = time.monotonic()
             answer = other.post(f"{path}/ask", json={"question": "x"})
             assert (answer.status_code, answer.json()["type"]) == (503, "urn:plume:problem:busy")
             assert answer.headers["retry-after"]
             assert answer.headers["x-should-retry"] == "true"
             assert other.get("/healthz").status_code == 200
             assert other.post(f"{path}/updates", json={"text": "Bob has a boat."}).status_code == 201
-            assert time.monotonic() - begun < 5
     client.close()
 
 
@@ -371,5 +368,5 @@ def test_a_deadline_is_kept(serve: Callable[..., Served], monkeypatch: pytest.Mo
     assert (late.status_code, late.json()["type"]) == (503, "urn:plume:problem:deadline-exceeded")
     wrong = client.post(path, json=body, headers={"x-plume-timeout": "soon"})
     assert wrong.status_code == 400
-    until(lambda: served.serving.pool.engine.scheduler.counters().running == 0, 10)
+    until(lambda: served.serving.pool.engine.scheduler.counters().running == 0)
     client.close()

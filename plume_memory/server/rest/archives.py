@@ -2,6 +2,7 @@
 
 import asyncio
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -32,19 +33,16 @@ _FILE = "upload.plume"
 async def export(request: Request, number: MemoryId, serving: ServingNow, caller: Identified) -> FileResponse:
     """Return the whole memory as one archive; the same memory gives the same bytes."""
     memory = await memory_of(request, serving, caller, number, "memory:read")
-    folder = tempfile.TemporaryDirectory(prefix="plume-export-")
-    path = Path(folder.name) / f"{memory.id}.plume"
-    try:
+    with ExitStack() as made:
+        path = Path(made.enter_context(tempfile.TemporaryDirectory(prefix="plume-export-"))) / f"{memory.id}.plume"
         await stored(lambda: opened(serving, memory).export_archive(path))
-    except BaseException:
-        folder.cleanup()
-        raise
+        folder = made.pop_all()  # it goes when the archive is sent
     return FileResponse(
         path,
         media_type=ARCHIVE,
         filename=path.name,
         headers={"cache-control": "no-store"},
-        background=BackgroundTask(folder.cleanup),
+        background=BackgroundTask(folder.close),
     )
 
 
