@@ -72,7 +72,7 @@ class AnswerPolicy(BaseModel):
         gt=0,
         le=1,
         description="Least probability, by the judge, that a later unit replaces an earlier one for the earlier one to "
-        "be no evidence any more. None: nothing is judged, and at question time words and recency decide.",
+        "be no evidence any more. None: nothing is judged, and words and recency decide alone.",
     )
     known_at: float | None = Field(
         default=None,

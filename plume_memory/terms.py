@@ -94,9 +94,10 @@ def speaks_of_me(text: str) -> bool:
 
 
 def possessors(text: str) -> set[str]:
-    """Return the terms of whom something is said to be: the wife of "my wife's name"."""
+    """Return the terms of whom something is said to be: "my" (for "our" too) and the wife of "my wife's name"."""
     found = {term for match in _POSSESSOR.finditer(text) for term in terms_of(match.group(1))}
-    return found - FUNCTION_WORDS - {"here", "let", "there"}  # "she's a nurse"
+    mine = {"my"} if {"my", "our"} & set(terms_of(text)) else set()
+    return found - FUNCTION_WORDS - {"here", "let", "there"} | mine  # "she's a nurse"
 
 
 _ASKING = frozenset(["who", "whom", "whose", "what", "which", "when", "where", "why", "how"])

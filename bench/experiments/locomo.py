@@ -24,6 +24,7 @@ from plume_memory.engine import Engine
 from plume_memory.records import ScoredUnit, Transition
 from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.retrieval.retrieve import retrieve
+from plume_memory.retrieval.supersede import retired
 from plume_memory.segmentation.told import told_of
 
 AT = (1, 5, 10, 32)
@@ -92,15 +93,20 @@ def main() -> None:
         units = engine.segmenter.units(transitions)
         index, unstemmed = engine.index(units), UnitIndex(units)
         cache = CountingCache()
-        near = Embedded(engine.embedding, cache, told_of(transitions, units))
+        own = told_of(transitions, units)
+        near = Embedded(engine.embedding, cache, own)
+        gone = retired(engine.superseding.found(own, engine.index(()), cache))
+        say({"what": "locomo", "conversation": entry["sample_id"], "units": len(units), "retired": len(gone)})
         for question, gold in asked(entry["qa"], given.questions, entry["sample_id"]):
             reader = engine.reader.of(cache)
-            ranked = retrieve(index, question, reader, engine.policy, k=len(index), near=near)
+            ranked = retrieve(index, question, reader, engine.policy, k=len(index), near=near, retired=gone)
+            unjudged = retrieve(index, question, reader, engine.policy, k=len(index), near=near)
             by_words = retrieve(index, question, reader, engine.policy, k=len(index))
             read = [one for one in ranked if one.gain is not None]
             rankings = {
                 "retrieve": ranked,
-                "retrieve, proposed by words alone": by_words,
+                "retrieve, nothing judged": unjudged,
+                "retrieve, nothing judged, proposed by words alone": by_words,
                 "the reader's score alone": sorted(read, key=lambda one: -one.score),
                 "without what is superseded": [one for one in read if not one.superseded],
                 "lexical": index.rank(question, delta=0.0, k=len(index)),

@@ -3,16 +3,14 @@
     python bench/experiments/superseding.py read OUT.jsonl SET ... [--hypernetwork DIR]
     python bench/experiments/superseding.py compare OUT.jsonl
 
-`read` keeps, of each question, what the reader says of the units that are read, what the words retire and with what
-probability the judge says that a unit is replaced; SET is `near` (held_out/near_names.jsonl, told in two updates) or
-one of policies.py's. `compare` prints, in per cent and by set, how often the first unit that is left holds the answer,
-and of changed questions how often it holds the replaced one. With `names` a unit is not retired for a question by one
-that lacks a name of the question which it holds.
+`read` keeps, of each question, what the reader says of the units that are read, what the words supersede and with what
+probability the judge says that a unit is replaced; SET is `near_names` or `owners` (of held_out/, told in two updates)
+or one of policies.py's. `compare` prints, in per cent and by set, how often the first unit that is left holds the
+answer, and of changed questions how often it holds the replaced one.
 """
 
 import argparse
 import json
-import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,25 +26,21 @@ from plume_memory.retrieval.recency import verdicts
 from plume_memory.retrieval.retrieve import SHORTLIST, TIED
 from plume_memory.segmentation.told import told_of
 from plume_memory.superseding import Superseding
-from plume_memory.terms import FUNCTION_WORDS, terms_of
 
 Line = dict[str, Any]
 LEAST = 0.02
 """Probability below which a verdict is not kept."""
-_NAME = re.compile(r"(?<=[^.!?]\s)(?:[A-Z]\w*|\w*\d\w*)|\w*\d\w*|\b[A-Z]{2,}\b")
 
 
 def asked(name: str) -> Iterator[tuple[str, list[str], list[Line]]]:
     """(set, texts, questions) of each history."""
-    if name == "near":
-        for one in held_out("near_names"):
+    if name in ("near_names", "owners"):
+        for one in held_out(name):
+            texts = [one["first"], one["second"]]
             for side, other in (("first", "second"), ("second", "first")):
-                question = {"question": one[f"ask_{side}"], "now": [one[f"answer_{side}"]]}
-                yield (
-                    f"{one['kind']} {side}",
-                    [one["first"], one["second"]],
-                    [question | {"old": [one[f"answer_{other}"]]}],
-                )
+                if f"ask_{side}" in one:  # what was replaced is asked of no more
+                    question = {"question": one[f"ask_{side}"], "now": [one[f"answer_{side}"]]}
+                    yield f"{one['kind']} {side}", texts, [question | {"old": [one[f"answer_{other}"]]}]
         return
     for found, transition in transitions(None):
         if found == name:
@@ -102,36 +96,26 @@ def by_words(line: Line) -> list[int]:
     return [i for i, superseded in order.items() if not superseded] or list(order)
 
 
-def retired(line: Line, at: float, *, names: bool) -> set[int]:
-    """What the judge retires."""
-    own = {term for name in _NAME.findall(line["question"]) for term in terms_of(name)} - FUNCTION_WORDS
-    held = [set(terms_of(text)) & own for text in line["texts"]]
-    return {i for i, j, p in line["judged"] if p >= at and not (names and j is not None and not held[j] >= held[i])}
-
-
 def rules() -> dict[str, Callable[[Line], list[int]]]:
     """By name, what each leaves of a question's units, the best first."""
 
-    def judged(at: float, names: bool) -> Callable[[Line], list[int]]:
+    def judged(at: float, ranked: Callable[[Line], list[int]]) -> Callable[[Line], list[int]]:
         def left(line: Line) -> list[int]:
-            gone = retired(line, at, names=names)
-            return sorted(set(range(len(line["log_p"]))) - gone, key=lambda i: (-line["log_p"][i], -i))
+            gone = {i for i, _, p in line["judged"] if p >= at}
+            return [i for i in ranked(line) if i not in gone] or ranked(line)
 
         return left
 
-    def both(at: float) -> Callable[[Line], list[int]]:
-        def left(line: Line) -> list[int]:
-            gone = retired(line, at, names=True)
-            return [i for i in by_words(line) if i not in gone] or by_words(line)
-
-        return left
-
-    found = {"none": judged(2.0, False), "words": by_words}
-    for at in (0.5, 0.7, 0.8):
-        found[f"judge {at}"] = judged(at, False)
-        found[f"judge {at}, names"] = judged(at, True)
-        found[f"words and judge {at}, names"] = both(at)
+    found = {"none": by_reader, "words": by_words}
+    for at in (0.5, 0.7, 0.8, 0.9):
+        found[f"judge {at}"] = judged(at, by_reader)
+        found[f"words and judge {at}"] = judged(at, by_words)
     return found
+
+
+def by_reader(line: Line) -> list[int]:
+    """Every unit, the likeliest first."""
+    return sorted(range(len(line["log_p"])), key=lambda i: (-line["log_p"][i], -i))
 
 
 def compare(path: Path) -> None:

@@ -4,8 +4,9 @@ The one place where recency counts at question time. A later unit supersedes an 
 
 - holds every term of the question that the earlier one holds, `FUNCTION_WORDS` apart, and speaks of me if the question
   and the earlier one do: what was asked about is still what it is about;
-- is of nobody's whom neither the question nor the earlier one names: my wife's name is none of mine;
 - makes the question at most `REACH_NATS` less likely: a sentence about Alice's work does not supersede where she lives;
+  and more likely, if it is of somebody of whom the earlier one is not: "my wife's name" is none of mine, but "Alice's
+  new job" tells where she works;
 - shares `SHARED` of their terms, weighted by their rarity among the units; for the only item of a list those of its
   heading too, if it names one thing: under "Home town:" a new item is a new value, under "Allergies:" one more. So do
   items of one label, by which they differ or agree ("City: Bern"); where it names several things it does not count.
@@ -77,8 +78,7 @@ class _Comparison:
         if speaks_of_me(question):
             for own, unit in zip(self._asked, units, strict=True):
                 own.update([_ME] if unit.speaker is None and speaks_of_me(unit.text) else [])  # else it is theirs
-        named = set(terms_of(question))
-        self._others = [possessors(unit.text) - named for unit in units]
+        self._whose = [possessors(unit.text) for unit in units]
         containing = Counter(term for own in self._terms for term in own)
         self._rarity = {term: math.log(1 + len(units) / n) for term, n in containing.items()}
 
@@ -89,9 +89,8 @@ class _Comparison:
         def supersedes(j: int, i: int) -> bool:
             return (
                 versions[j] > versions[i]
-                and log_p[j] >= log_p[i] - REACH_NATS
+                and (log_p[j] >= log_p[i] - REACH_NATS if self._whose[j] <= self._whose[i] else log_p[j] > log_p[i])
                 and self._asked[j] >= self._asked[i]
-                and self._others[j] <= self._terms[i]
                 and self._shared(i, j) >= SHARED
             )
 

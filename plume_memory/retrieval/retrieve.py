@@ -52,15 +52,15 @@ def retrieve(
     """Return units by falling score; with `retrieval="lexical"` in METHOD's order of activation.
 
     The reader reads those that hold and are no questions, the best by their words; behind them come the others, by
-    their words. A blank question has no likelihood: the units come latest first. Without `supersedes_at` nothing was
-    judged when it was written, and the words decide what supersedes what (recency.py): such a unit stands just before
-    the likeliest of those it supersedes, and these are flagged.
+    their words. A blank question has no likelihood: the units come latest first. What no judge retired when it was
+    told may still be superseded for this question (recency.py): such a unit stands just before the likeliest of those
+    it supersedes, and these are flagged.
 
     Args:
         index: the units of a history.
         question: what is asked.
         reader: not called with `retrieval="lexical"`, nor for a blank question.
-        policy: `retrieval`, `delta` and `supersedes_at` count.
+        policy: `retrieval` and `delta` count.
         k: most units to return; those that were read are all returned.
         near: proposes units beside those that the words propose, where there are more than are read.
         retired: positions of units that no longer hold: not read, and flagged `superseded`.
@@ -78,11 +78,7 @@ def retrieve(
         return sorted(ranked, key=lambda one: one.superseded)[:k]  # stable
     units = _proposed(index, question, near, retired)
     readings = reader.read([unit.text for unit in units], question) if units else []
-    if policy.supersedes_at is None:
-        read = _by_recency(units, question, readings)
-    else:
-        read = [ScoredUnit(u, _probability(r.log_p), r.gain) for u, r in zip(units, readings, strict=True)]
-        read.sort(key=lambda one: (-one.score, -one.unit.position))
+    read = _by_recency(units, question, readings)
     if len(read) >= k:
         return read
     seen = {one.unit.position for one in read}
@@ -105,7 +101,7 @@ def _proposed(index: UnitIndex, question: str, near: Nears | None, retired: froz
 
 
 def _by_recency(units: Sequence[Unit], question: str, readings: Sequence[Reading]) -> list[ScoredUnit]:
-    """As the words rank them where nothing was judged when it was written; units in temporal order."""
+    """As reader and words rank them; units in temporal order."""
     log_p = [one.log_p for one in readings]
     found = verdicts(units, question, log_p)
     order: dict[int, bool] = {}

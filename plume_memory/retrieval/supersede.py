@@ -1,7 +1,7 @@
 """Which earlier units a new one is judged against, and which of a history no longer hold. Knows no model and no log.
 
-What replaces what is decided once, when a text is written, pair by pair, by the judge (retrieval/judge.py): at
-question time nothing depends on which of two units is later.
+What replaces what is judged once, when a text is written, pair by pair (retrieval/judge.py), and only what is sure
+counts. Like statements in like words are told apart at question time (recency.py), where the question says of what.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,7 +10,7 @@ from plume_memory.records import Overrules, Replacement, Unit, Verdict
 from plume_memory.retrieval.asking import only_asks
 from plume_memory.retrieval.lexical import UnitIndex
 
-CANDIDATES = 8
+CANDIDATES = 3
 """Earlier units that a new one is judged against: those most like it by their words. It bounds what an update costs."""
 
 

@@ -6,7 +6,7 @@
 
 A history lists its texts in the order they were told, and by their places which of them replaces which; a pair in
 neither list is of two that both hold. Each of its later texts is a set: with those it replaces, those it adds to, and
-the others most like it by their words, which are what the judge is asked about (retrieval/supersede.py).
+the others most like it by their words: more of them than the judge is asked about (retrieval/supersede.py).
 """
 
 import random
@@ -20,10 +20,11 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, RootModel, Tag
 from plume_memory.errors import TrainingError
 from plume_memory.records import Unit
 from plume_memory.retrieval.lexical import UnitIndex
-from plume_memory.retrieval.supersede import CANDIDATES
 from plume_memory.training.cases import ClaimSet, PairSet, Verdict
 
 _STRICT = ConfigDict(extra="forbid", frozen=True)
+_NEAR = 8
+"""Earlier texts of a history that a later one is shown beside those named."""
 
 
 class _Pairs(BaseModel):
@@ -109,9 +110,9 @@ def _sets(told: _Pairs | _History) -> Iterator[PairSet]:
     listed |= dict.fromkeys(told.replaces, "replaces")
     for later, unit in enumerate(units[1:], start=1):
         index = UnitIndex(units[:later])
-        near = [one.unit.position for one in index.best(unit.text, k=CANDIDATES, tied=CANDIDATES)]
+        near = [one.unit.position for one in index.best(unit.text, k=_NEAR, tied=_NEAR)]
         named = [earlier for place, earlier in listed if place == later]
-        if named or later >= CANDIDATES:
+        if named or later >= _NEAR:
             earlier = dict.fromkeys((*named, *near))
             yield PairSet(unit.text, tuple((units[i].text, listed.get((later, i), "not replaces")) for i in earlier))
 

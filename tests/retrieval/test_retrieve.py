@@ -194,23 +194,13 @@ def test_of_two_tellings_about_somebody_else_both_are_marked() -> None:
     assert ranked(index, [-0.2, -0.3, -1.0]) == [(1, True), (0, True), (2, False)]
 
 
-JUDGED = AnswerPolicy(retrieval="reader", supersedes_at=0.9)
-
-
-@pytest.mark.parametrize("policy", [AnswerPolicy(), JUDGED])
+@pytest.mark.parametrize("policy", [AnswerPolicy(), READER])
 def test_a_unit_that_was_replaced_is_not_read_and_stands_marked_behind_all_that_hold(policy: AnswerPolicy) -> None:
     index = told(BERN, "Bob owns boats.", ZURICH)
     reader = Said({"Bob owns boats.": -3.0, ZURICH: -1.0}.__getitem__)
     found = retrieve(index, ASKED, reader, policy, k=9, retired=frozenset([0]))
     assert [(one.unit.position, one.superseded) for one in found] == [(2, False), (1, False), (0, True)]
     assert retrieve(index, ASKED, reader, policy, k=1, retired=frozenset([0]))[0].unit.position == 2
-
-
-def test_where_it_was_judged_which_of_two_units_is_later_changes_nothing() -> None:
-    for texts in ((BERN, ZURICH), (ZURICH, BERN)):
-        reader = Said({texts[0]: -1.0, texts[1]: -1.2}.__getitem__)
-        found = retrieve(told(*texts), ASKED, reader, JUDGED, k=2)
-        assert [(one.unit.position, one.superseded) for one in found] == [(0, False), (1, False)]
 
 
 def test_what_was_not_read_stands_behind_by_its_words_below_all_that_was() -> None:
