@@ -63,9 +63,13 @@ class Overrules:
     replaces: tuple[int, ...] = ()
     """Updates whose texts it replaces, whatever the judge says."""
     keeps: tuple[int, ...] = ()
-    """Updates of which it replaces nothing, whatever the judge says."""
+    """Updates of which it replaces nothing, whatever judge and words say."""
     keeps_all: bool = False
     """It replaces nothing but what `replaces` names."""
+
+    def keep(self, version: int) -> bool:
+        """Whether nothing of an update is replaced, whatever judge and words say."""
+        return self.keeps_all or version in self.keeps
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +144,11 @@ class History:
     def text(self) -> str:
         """The transitions joined by one line break, the notice, one line break."""
         return join_transitions([t.text for t in self.transitions])
+
+    @property
+    def overrules(self) -> dict[int, Overrules]:
+        """What callers decided of what their updates replace, by version; of those that did."""
+        return {one.version: one.overrules for one in self.transitions if one.overrules != Overrules()}
 
     @property
     def predecessor(self) -> tuple[Transition, ...]:

@@ -11,7 +11,7 @@
 Values go from step to step; nothing here knows a database, a thread or a server.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
@@ -24,7 +24,7 @@ from plume_memory.lora.factors import LoraFactors
 from plume_memory.model.prompt import Framed
 from plume_memory.model.queries import Decoded, DecodeSettings, Query, Step
 from plume_memory.policy import AnswerPolicy
-from plume_memory.records import Answer, ScoredUnit, Signals, Usage, best_gain, join_units
+from plume_memory.records import Answer, Overrules, ScoredUnit, Signals, Usage, best_gain, join_units
 from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.retrieval.retrieve import Nears, retrieve
 from plume_memory.scheduling import BATCH, Scheduler
@@ -56,17 +56,19 @@ def evidence_of(
     *,
     near: Nears | None = None,
     retired: frozenset[int] = frozenset(),
+    overrules: Mapping[int, Overrules] | None = None,
 ) -> tuple[ScoredUnit, ...]:
     """Steps 2 and 3: the evidence of a question; none where the memory is empty or not relevant.
 
-    Of the units at the positions in `retired` none is evidence, as they no longer hold.
+    Of the units at the positions in `retired` none is evidence, as they no longer hold; `overrules` is what callers
+    decided of their updates, by version.
 
     Raises:
         InvalidInput: the question has half a character.
     """
     policy = engine.policy
     reader, k = engine.reader.of(cache), policy.evidence_units
-    ranked = retrieve(index, question, reader, policy, k=k, near=near, retired=retired)
+    ranked = retrieve(index, question, reader, policy, k=k, near=near, retired=retired, overrules=overrules)
     return choose_evidence(ranked, question, policy)
 
 

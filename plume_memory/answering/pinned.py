@@ -61,6 +61,7 @@ class Snapshot:
         lineage: Lineage | None = None,
     ) -> None:
         self._history = history
+        self._overrules = history.overrules
         self._index = index
         self._replaced = replaced
         self._embedded = embedded
@@ -173,7 +174,14 @@ class Snapshot:
         engine = self._engine
         reader = engine.reader.of(self._cache)
         retired = self._replaced.retired
-        return retrieve(self._index, query, reader, engine.policy, k=k, near=self._embedded, retired=retired)[:k]
+        found = retrieve(
+            *(self._index, query, reader, engine.policy),
+            k=k,
+            near=self._embedded,
+            retired=retired,
+            overrules=self._overrules,
+        )
+        return found[:k]
 
     def relevant(self, query: str, *, k: int = 4) -> list[ScoredUnit]:
         """Return the units that bear on a question, at most the best `k`, the first in rank first; often none.
@@ -360,7 +368,10 @@ class Snapshot:
                 prepared.append(replace(told, after_tool=True))
                 continue
             evidence = evidence_of(
-                engine, self._index, asked, self._cache, near=self._embedded, retired=self._replaced.retired
+                *(engine, self._index, asked, self._cache),
+                near=self._embedded,
+                retired=self._replaced.retired,
+                overrules=self._overrules,
             )
             # an empty memory, or one that is not relevant to the question, needs no global adapter
             global_adapter = self.global_adapter if evidence else None

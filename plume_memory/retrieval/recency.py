@@ -18,10 +18,10 @@ question's terms that the other holds, is about somebody else: it is left out to
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from plume_memory.records import Unit
+from plume_memory.records import Overrules, Unit
 from plume_memory.segmentation.lists import label_of
 from plume_memory.terms import FUNCTION_WORDS, possessors, speaks_of_me, terms_of
 
@@ -33,6 +33,7 @@ REACH_NATS = 0.5
 SHARED = 0.05
 """Least share of two units' terms, by weight, that both have, if the later one supersedes the earlier."""
 
+_NOTHING = Overrules()
 _ME = "(me)"  # no term: terms have no brackets
 
 OVERLAP = 0.3
@@ -51,15 +52,18 @@ class Verdict(NamedTuple):
     """Whether that one is about what is asked, not about somebody else."""
 
 
-def verdicts(units: Sequence[Unit], question: str, log_p: Sequence[float]) -> list[Verdict]:
+def verdicts(
+    units: Sequence[Unit], question: str, log_p: Sequence[float], overrules: Mapping[int, Overrules] | None = None
+) -> list[Verdict]:
     """Judge some units for a question, in the order given.
 
     Args:
         units: in temporal order.
         question: what is asked.
         log_p: mean log p of the question's tokens behind each unit, in nats.
+        overrules: what callers decided of their updates, by version: what one keeps it does not supersede.
     """
-    compared = _Comparison(units, question)
+    compared = _Comparison(units, question, overrules or {})
     newest = compared.newest(log_p)
     about = compared.about(newest)
     return [Verdict(j, j in about) for j in newest]
@@ -68,7 +72,8 @@ def verdicts(units: Sequence[Unit], question: str, log_p: Sequence[float]) -> li
 class _Comparison:
     """How much some units, in temporal order, say the same, and what of the question they hold."""
 
-    def __init__(self, units: Sequence[Unit], question: str) -> None:
+    def __init__(self, units: Sequence[Unit], question: str, overrules: Mapping[int, Overrules]) -> None:
+        self._overrules = overrules
         asked = set(terms_of(question)) - FUNCTION_WORDS
         self._units = units
         self._own = [set(terms_of(unit.text[unit.own :])) for unit in units]  # all items of a list share headings
@@ -89,6 +94,7 @@ class _Comparison:
         def supersedes(j: int, i: int) -> bool:
             return (
                 versions[j] > versions[i]
+                and not self._overrules.get(versions[j], _NOTHING).keep(versions[i])
                 and (log_p[j] >= log_p[i] - REACH_NATS if self._whose[j] <= self._whose[i] else log_p[j] > log_p[i])
                 and self._asked[j] >= self._asked[i]
                 and self._shared(i, j) >= SHARED

@@ -1,14 +1,14 @@
 """Ranks the units of a history for a question: words propose, a reader decides."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Protocol
 
 from plume_memory.errors import InvalidInput
 from plume_memory.policy import AnswerPolicy
-from plume_memory.records import ScoredUnit, Unit
+from plume_memory.records import Overrules, ScoredUnit, Unit
 from plume_memory.retrieval.asking import only_asks
 from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.retrieval.reader import Reading
@@ -48,6 +48,7 @@ def retrieve(
     k: int,
     near: Nears | None = None,
     retired: frozenset[int] = frozenset(),
+    overrules: Mapping[int, Overrules] | None = None,
 ) -> list[ScoredUnit]:
     """Return units by falling score; with `retrieval="lexical"` in METHOD's order of activation.
 
@@ -64,6 +65,7 @@ def retrieve(
         k: most units to return; those that were read are all returned.
         near: proposes units beside those that the words propose, where there are more than are read.
         retired: positions of units that no longer hold: not read, and flagged `superseded`.
+        overrules: what callers decided of their updates, by version.
 
     Raises:
         InvalidInput: `k` is below 1, or half a character is asked and read.
@@ -78,7 +80,7 @@ def retrieve(
         return sorted(ranked, key=lambda one: one.superseded)[:k]  # stable
     units = _proposed(index, question, near, retired)
     readings = reader.read([unit.text for unit in units], question) if units else []
-    read = _by_recency(units, question, readings)
+    read = _by_recency(units, question, readings, overrules)
     if len(read) >= k:
         return read
     seen = {one.unit.position for one in read}
@@ -100,10 +102,12 @@ def _proposed(index: UnitIndex, question: str, near: Nears | None, retired: froz
     return [index[position] for position in sorted(chosen)]
 
 
-def _by_recency(units: Sequence[Unit], question: str, readings: Sequence[Reading]) -> list[ScoredUnit]:
+def _by_recency(
+    units: Sequence[Unit], question: str, readings: Sequence[Reading], overrules: Mapping[int, Overrules] | None
+) -> list[ScoredUnit]:
     """As reader and words rank them; units in temporal order."""
     log_p = [one.log_p for one in readings]
-    found = verdicts(units, question, log_p)
+    found = verdicts(units, question, log_p, overrules)
     order: dict[int, bool] = {}
     for i in sorted(range(len(units)), key=lambda i: (-log_p[i], -i)):
         newest, about = found[i]

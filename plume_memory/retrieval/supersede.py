@@ -24,13 +24,12 @@ def candidates(index: UnitIndex, later: Sequence[Unit], overrules: Overrules) ->
     """
     if overrules.keeps_all or len(index) == 0:
         return []
-    decided = {*overrules.keeps, *overrules.replaces}
     return [
         (one.unit, unit)
         for unit in later
         if not only_asks(unit)
         for one in index.best(unit.text, k=CANDIDATES, tied=CANDIDATES)
-        if one.unit.version not in decided
+        if one.unit.version not in overrules.replaces and not overrules.keep(one.unit.version)
     ]
 
 
