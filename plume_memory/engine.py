@@ -28,6 +28,7 @@ from plume_memory.lora.algebra import KeyedChunk, compose_chunks, scaled, weight
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.lora.files import to_bytes
 from plume_memory.model.base import BaseModel
+from plume_memory.model.linear import WeightFormat
 from plume_memory.model.prompt import Framed
 from plume_memory.model.queries import Query
 from plume_memory.model.states import States
@@ -145,6 +146,7 @@ class Engine:
         policy: AnswerPolicy | None = None,
         device: str | None = None,
         dtype: str | None = None,
+        weights: WeightFormat = "full",
         cache: Path | None = None,
         progress: Progress | None = None,
     ) -> "Engine":
@@ -160,6 +162,8 @@ class Engine:
                 (`Engine.policy` shows the result); `AnswerPolicy.paper()` sets everything.
             device: "cpu", "cuda", …; CUDA where there is one.
             dtype: "bfloat16", "float32" or "float16"; bfloat16 where it is native.
+            weights: "int8" keeps linear weights as eight-bit numbers, on a CPU (docs/performance.md has what it gains
+                and loses).
             cache: folder of prepared models.
             progress: called during long work.
 
@@ -169,7 +173,7 @@ class Engine:
             ParameterizerError: the hypernetwork was made for a model of other sizes.
         """
         network = chosen_network(model, hypernetwork)
-        base = BaseModel.load(model, device=device, dtype=dtype, cache=cache)
+        base = BaseModel.load(model, device=device, dtype=dtype, weights=weights, cache=cache)
         if hypernetwork == "none":
             return cls(base, None, policy.over(STATES_POLICY) if policy else None)
         if network is None:

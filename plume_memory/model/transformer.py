@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 from plume_memory.model.adapters import AdapterRows, Place, no_such_module
 from plume_memory.model.key_values import KeyValues, Watch, visible
-from plume_memory.model.linear import Linear
+from plume_memory.model.linear import Linear, WeightFormat
 from plume_memory.model.weights import Taken, head_width, turns, window_of
 
 
@@ -69,7 +69,13 @@ class Transformer:
 
     @classmethod
     def of(
-        cls, config: Any, weights: Mapping[str, Tensor], *, dtype: torch.dtype, device: torch.device
+        cls,
+        config: Any,
+        weights: Mapping[str, Tensor],
+        *,
+        dtype: torch.dtype,
+        device: torch.device,
+        weight_format: WeightFormat = "full",
     ) -> "Transformer":
         """Fuse the weights of a supported family.
 
@@ -78,11 +84,12 @@ class Transformer:
             weights: by their names in a `*ForCausalLM`; those of the head are the embedding's where it has none.
             dtype: in which they are kept.
             device: where.
+            weight_format: how its linear layers keep theirs.
 
         Raises:
             ModelError: a tensor is missing or of another shape than the config says.
         """
-        taken = Taken(weights, dtype, device)
+        taken = Taken(weights, dtype, device, weight_format)
         is_gemma = config.model_type == "gemma2"
         E, D = config.hidden_size, head_width(config)
         frequencies, rotary_scale = turns(config, device)
@@ -92,7 +99,9 @@ class Transformer:
             embedding=embedding,
             layers=tuple(_layer(taken, config, at) for at in range(config.num_hidden_layers)),
             norm=_norm(taken, "model.norm", E, is_gemma),
-            head=Linear.of(embedding, None) if is_tied else taken.linear(["lm_head"], [config.vocab_size], E),
+            head=Linear.of(embedding, None, weight_format)
+            if is_tied
+            else taken.linear(["lm_head"], [config.vocab_size], E),
             frequencies=frequencies,
             rotary_scale=rotary_scale,
             heads=config.num_attention_heads,

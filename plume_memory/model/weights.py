@@ -10,7 +10,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from plume_memory.errors import ModelError
-from plume_memory.model.linear import Linear
+from plume_memory.model.linear import Linear, WeightFormat
 
 
 def read_weights(folder: Path, name: str) -> dict[str, Tensor]:
@@ -48,8 +48,11 @@ def plain_weights(model: nn.Module) -> dict[str, Tensor] | None:
 class Taken:
     """Tensors taken by name and checked. What is missing is told at the end, all at once."""
 
-    def __init__(self, weights: Mapping[str, Tensor], dtype: torch.dtype, device: torch.device) -> None:
+    def __init__(
+        self, weights: Mapping[str, Tensor], dtype: torch.dtype, device: torch.device, weight_format: WeightFormat
+    ) -> None:
         self._weights = weights
+        self._format: WeightFormat = weight_format
         self._dtype = dtype
         self._device = device
         self._lacking: list[str] = []
@@ -78,7 +81,7 @@ class Taken:
         if f"{names[0]}.bias" in self._weights:
             biases = [self(f"{name}.bias", (rows,)) for name, rows in zip(names, outputs, strict=True)]
             bias = torch.cat(biases)
-        return Linear.of(weights[0] if len(weights) == 1 else torch.cat(weights), bias)
+        return Linear.of(weights[0] if len(weights) == 1 else torch.cat(weights), bias, self._format)
 
     def check(self) -> None:
         """See that nothing was missing.
