@@ -1,4 +1,4 @@
-"""How far bfloat16 is from float32: the own forward pass, and Hugging Face's modules, over the same tokens.
+"""How far bfloat16 and eight-bit weights are from float32: the own pass, and Hugging Face's modules.
 
     python bench/agreement.py [--model smollm2-135m] [--tokens 2000] [--threads 1]
 
@@ -33,9 +33,11 @@ def main() -> None:
     text = " ".join(text for chain in load("muse-chains", steps=(20,)) for text in chain.texts)
     ids = torch.tensor(narrow.chat.encode(text)[: asked.tokens]).view(-1, WIDTH)
     expected = log_probs(Modules(wide.model), ids)
+    rounded = BaseModel.load(asked.model, dtype="float32", weights="int8", device="cpu")
     found: dict[str, float] = {"tokens": ids.numel()}
     for name, passes in (
         ("own_float32", wide.passes),
+        ("int8", rounded.passes),
         ("own", narrow.passes),
         ("modules", Modules(narrow.model)),
     ):

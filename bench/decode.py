@@ -1,4 +1,4 @@
-"""Decode speed on one machine, as ratios measured in turns: base step, fused step, eight rows; Hugging Face's modules.
+"""Decode speed on one machine, as ratios measured in turns: base step, fused step, eight rows; int8; modules.
 
     python bench/decode.py [--model smollm2-135m] [--device cpu] [--dtype bfloat16] [--threads 1] [--rounds 60]
 
@@ -64,7 +64,7 @@ def timed(base: BaseModel, step: Callable[[], None]) -> float:
     return 1000 * (time.perf_counter() - begun)
 
 
-def measure(base: BaseModel, rounds: int, context: int) -> dict[str, float]:
+def measure(base: BaseModel, rounded: BaseModel | None, rounds: int, context: int) -> dict[str, float]:
     """Median milliseconds of each kind of step, and ratios of steps of one round."""
     prompt = tuple(torch.randint(10, 1000, (context,), generator=torch.Generator().manual_seed(0)).tolist())
     theirs = BaseModel.wrap(base.model, base.tokenizer, name=base.name, fingerprint=base.fingerprint)
@@ -78,6 +78,10 @@ def measure(base: BaseModel, rounds: int, context: int) -> dict[str, float]:
         "modules_fused": running(theirs, [Row(prompt, adapters[0]), Row(prompt, adapters[1])]),
         "weights": bandwidth(base),
     }
+    compared = [("fused", "base"), ("modules_fused", "fused"), ("fused", "weights"), ("eight", "fused")]
+    if rounded is not None:
+        kinds["int8_fused"] = running(rounded, [Row(prompt, adapters[0]), Row(prompt, adapters[1])])
+        compared.append(("int8_fused", "fused"))
     taken: dict[str, list[float]] = {name: [] for name in kinds}
     for turn in range(rounds + WARM_UP):
         for name, step in kinds.items():
@@ -85,7 +89,7 @@ def measure(base: BaseModel, rounds: int, context: int) -> dict[str, float]:
             if turn >= WARM_UP:
                 taken[name].append(spent)
     found = {f"{name}_ms": round(statistics.median(times), 2) for name, times in taken.items()}
-    for one, other in (("fused", "base"), ("modules_fused", "fused"), ("fused", "weights"), ("eight", "fused")):
+    for one, other in compared:
         ratio = statistics.median(a / b for a, b in zip(taken[one], taken[other], strict=True))
         found[f"{one}/{other}"] = round(ratio, 2)
     return found
@@ -115,8 +119,10 @@ def main() -> None:
     if asked.threads:
         torch.set_num_threads(asked.threads)
     base = BaseModel.load(asked.model, device=asked.device, dtype=asked.dtype)
+    on_cpu = base.device.type == "cpu"
+    rounded = BaseModel.load(asked.model, dtype=asked.dtype, weights="int8") if on_cpu else None
     about = {"device": str(base.device), "dtype": str(base.dtype), "threads": torch.get_num_threads()}
-    print(json.dumps({**about, "rank": RANK, **measure(base, asked.rounds, asked.context)}), flush=True)
+    print(json.dumps({**about, "rank": RANK, **measure(base, rounded, asked.rounds, asked.context)}), flush=True)
 
 
 if __name__ == "__main__":
