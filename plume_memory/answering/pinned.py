@@ -34,7 +34,6 @@ from plume_memory.errors import ArtifactDamaged, InvalidInput
 from plume_memory.forks import Lock
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.lora.files import export_peft, save_factors
-from plume_memory.model.hub import named_source
 from plume_memory.model.prompt import Message
 from plume_memory.model.queries import DecodeSettings, Step, collect
 from plume_memory.records import Answer, AnswerChunk, History, Replacement, ScoredUnit, Unit
@@ -254,7 +253,10 @@ class Snapshot:
         yield AnswerChunk(steps[-1].text, answer if words is None else _formed(words, answer))
 
     def export_adapter(self, directory: str | Path, *, format: Literal["peft", "safetensors"] = "peft") -> Path:
-        """Write the global adapter for other programs.
+        """Write the global adapter for other programs, which alone answers far less than `ask`.
+
+        It names the base model that it is for: the embedded default is a four-bit copy, so that is its folder on this
+        disk, not the hub's model of that name, which has other weights.
 
         Args:
             directory: made if it does not exist.
@@ -278,8 +280,7 @@ class Snapshot:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             if format == "peft":
-                source = named_source(base.name)
-                known_as = source.hub_id if source else base.name
+                known_as = base.loaded_by_others or base.name
                 export_peft(factors, folder, base_model=known_as, base_fingerprint=base.fingerprint)
             else:
                 save_factors(factors, folder / "factors.safetensors", fingerprints={"model": base.fingerprint})

