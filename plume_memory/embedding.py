@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from plume_memory import blocks
 from plume_memory.encoding import Cache
 from plume_memory.hypernet.embedding import EmbeddingWeights
 from plume_memory.model.base import BaseModel
@@ -17,6 +18,7 @@ from plume_memory.retrieval.reader import Reader
 from plume_memory.retrieval.vectors import Embedder, Vectors
 from plume_memory.segmentation.told import Told
 
+_KIND = "vectors"
 _STORED = np.float16
 _TOGETHER = 16
 """Units that are read together; others wait for no longer."""
@@ -45,8 +47,8 @@ class Embedding:
             cache: where vectors are kept.
         """
         asked = [one for one in told if one.units]
-        keys = [self._key(one) for one in asked]
-        kept = [self._read(cache.get(key), one) for key, one in zip(keys, asked, strict=True)]
+        keyed = self._keyed(asked)
+        kept = [self._read(content, one) for content, one in zip(blocks.read(keyed, cache), asked, strict=True)]
         missing = [i for i, own in enumerate(kept) if own is None]
         for some in _groups(missing, [len(one.units) for one in asked]):
             # put group by group: who is interrupted goes on from there
@@ -55,14 +57,20 @@ class Embedding:
             for i in some:
                 stored = made[at : at + len(asked[i].units)].astype(_STORED)
                 at += len(stored)
-                cache.put(keys[i], "vectors", stored.tobytes())
+                cache.put(keyed[i][1], _KIND, stored.tobytes())
                 kept[i] = stored.astype(np.float32)  # as it will be read: what is kept must not change an answer
+        found = [own for own in kept if own is not None]
+        blocks.write(keyed, [own.astype(_STORED).tobytes() for own in found], cache, _KIND)
         nothing = np.zeros((0, self.embedder.width), np.float32)
-        return np.concatenate([nothing, *(own for own in kept if own is not None)])
+        return np.concatenate([nothing, *found])
 
     def keys(self, told: Sequence[Told]) -> list[str]:
         """Return the derivation keys of the vectors of some updates."""
-        return [self._key(one) for one in told if one.units]
+        keyed = self._keyed([one for one in told if one.units])
+        return [*(key for _, key in keyed), *blocks.keys(keyed)]
+
+    def _keyed(self, told: Sequence[Told]) -> list[tuple[int, str]]:
+        return [(one.transition.version, self._key(one)) for one in told]
 
     def _read(self, content: bytes | None, told: Told) -> Vectors | None:
         """What is kept; None where nothing is, or something else: an archive may bring any bytes."""
