@@ -8,7 +8,7 @@ Validation here is about form; whether a record is a GOOD record is the gates' b
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -20,6 +20,8 @@ Answers = Annotated[tuple[Text, ...], Field(min_length=1)]
 
 
 Parsed = TypeVar("Parsed", "MuseRecord", "MuseChain")
+_SHOWN = 20
+"""Mistakes told at once."""
 
 
 class _Model(BaseModel):
@@ -34,24 +36,48 @@ class MuseQuestion(_Model):
     answers: Answers
     """References under C_full; the first is canonical, the others are aliases."""
     old_answers: Answers
-    """References before the update; equal to `answers` where the update leaves the question alone."""
-    affected: bool
+    """References before the update; `answers`, if not given, where the update leaves the question alone."""
+    affected: bool = False
     """True: the answer changes at this transition (Q_upd). False: it stays (Q_keep)."""
     gold_evidence: str = ""
     """Sentence(s) of the history that support the answer; empty where unknown."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _kept_answers_are_the_old_ones(cls, given: Any) -> Any:
+        if isinstance(given, dict) and not given.get("affected") and "answers" in given:
+            return {"old_answers": given["answers"], **given}
+        return given
 
 
 class MuseRecord(_Model):
     """One transition and the questions asked after it."""
 
     id: Text
-    dataset: Text
+    dataset: Text = "own"
+    """Records of one data set stand in one row of a table."""
     source_id: Text
+    """Of the text that it was made from; `id`, if not given."""
     context_old: Text
     """C_old, the source's text verbatim."""
     context_update: Text
     """C_update, a self-consistent account in the source's style."""
     qas: Annotated[tuple[MuseQuestion, ...], Field(min_length=1)]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _ids_are_given(cls, given: Any) -> Any:
+        """Number questions that have no id: q1, q2."""
+        if not isinstance(given, dict):
+            return given
+        asked = given.get("qas")
+        if isinstance(asked, list):
+            asked = [
+                {"id": f"q{number}", **one} if isinstance(one, dict) else one
+                for number, one in enumerate(asked, start=1)
+            ]
+        named = {"source_id": given["id"]} if "id" in given else {}
+        return {**named, **given, "qas": asked} if asked is not None else {**named, **given}
 
     @property
     def context_full(self) -> str:
@@ -186,14 +212,14 @@ def read_records(path: Path) -> list[MuseRecord]:
     """Read a JSONL file of records.
 
     Raises:
-        InvalidInput: the file cannot be read, a line is not a record (with its number), or an id repeats.
+        InvalidInput: the file cannot be read, lines are no records (all that is wrong with each), or an id repeats.
     """
-    return _unique(path, [_parse(MuseRecord, path, number, line) for number, line in _lines(path)])
+    return _unique(path, _parsed(MuseRecord, path))
 
 
 def read_chains(path: Path) -> list[MuseChain]:
     """Read a JSONL file of chains; see `read_records`."""
-    return _unique(path, [_parse(MuseChain, path, number, line) for number, line in _lines(path)])
+    return _unique(path, _parsed(MuseChain, path))
 
 
 def _lines(path: Path) -> list[tuple[int, str]]:
@@ -204,13 +230,19 @@ def _lines(path: Path) -> list[tuple[int, str]]:
     return [(number, line) for number, line in enumerate(content.split("\n"), start=1) if line.strip()]
 
 
-def _parse(kind: type[Parsed], path: Path, number: int, line: str) -> Parsed:
-    try:
-        return kind.model_validate_json(line)
-    except ValidationError as err:
-        first = err.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "line"
-        raise InvalidInput(f"{path}:{number} is not a {kind.__name__}: {place}: {first['msg']}.") from err
+def _parsed(kind: type[Parsed], path: Path) -> list[Parsed]:
+    read: list[Parsed] = []
+    wrong: list[str] = []
+    for number, line in _lines(path):
+        try:
+            read.append(kind.model_validate_json(line))
+        except ValidationError as err:
+            wrong += [f"line {number}: {'.'.join(map(str, one['loc'])) or 'all'}: {one['msg']}" for one in err.errors()]
+    if wrong:
+        more = f"\n… and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
+        listed = "\n".join(wrong[:_SHOWN])
+        raise InvalidInput(f"{path} is not of {kind.__name__}s (docs/evaluation.md has an example):\n{listed}{more}")
+    return read
 
 
 def _unique(path: Path, read: Sequence[Parsed]) -> list[Parsed]:

@@ -81,9 +81,9 @@ def test_a_chain_has_no_step_beyond_its_updates() -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("{", r"r\.jsonl:2 is not a MuseRecord"),
-        (json.dumps({**RECORD, "id": "r2", "extra": 1}), r"r\.jsonl:2 .* extra"),
-        (json.dumps({**RECORD, "id": "r2", "qas": []}), r"r\.jsonl:2 .* qas"),
+        ("{", r"(?s)r\.jsonl is not of MuseRecords .*\nline 2: all: Invalid JSON"),
+        (json.dumps({**RECORD, "id": "r2", "extra": 1}), r"\nline 2: extra: Extra inputs"),
+        (json.dumps({**RECORD, "id": "r2", "qas": []}), r"\nline 2: qas: Tuple should have at least 1 item"),
         (json.dumps(RECORD), "holds 'r1' twice"),
         (json.dumps({**RECORD, "id": "r2", "qas": [RECORD["qas"][0]] * 2}), "question ids of record r2 repeat"),  # type: ignore[index]
     ],
@@ -93,6 +93,37 @@ def test_a_bad_line_is_named(tmp_path: Path, line: str, said: str) -> None:
     path.write_text(json.dumps(RECORD) + "\n" + line + "\n", encoding="utf-8")
     with pytest.raises(InvalidInput, match=said):
         read_records(path)
+
+
+def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    path.write_text('{"id": "a", "context_old": ""}\n\n{"qas": [{"affected": true}], "more": 1}\n', encoding="utf-8")
+    with pytest.raises(InvalidInput) as refused:
+        read_records(path)
+    said = str(refused.value)
+    wrong = ["line 1: context_old", "line 1: context_update", "line 1: qas", "line 3: qas.0.question"]
+    wrong += ["line 3: qas.0.answers", "line 3: qas.0.old_answers", "line 3: id", "line 3: more"]
+    assert [one for one in wrong if one not in said] == []
+    path.write_text("{}\n" * 30, encoding="utf-8")
+    with pytest.raises(InvalidInput, match="… and 130 more"):
+        read_records(path)
+
+
+def test_what_a_record_of_ones_own_leaves_out_is_filled_in(tmp_path: Path) -> None:
+    texts = {"context_old": "Ann lives in Bern.", "context_update": "Ann lives in Zug."}
+    where = {"question": "Where?", "answers": ["Zug"], "old_answers": ["Bern"], "affected": True}
+    kept = {"question": "Who?", "answers": ["Ann"]}
+    (record,) = read_records(written(tmp_path / "r.jsonl", {"id": "r1", **texts, "qas": [where, kept]}))
+    assert (record.dataset, record.source_id) == ("own", "r1")
+    assert [(q.id, q.affected, q.old_answers) for q in record.qas] == [("q1", True, ("Bern",)), ("q2", False, ("Ann",))]
+
+
+def test_the_example_in_the_docs_is_a_record(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text("utf-8")
+    example = page.split("```json\n")[1].split("```")[0]
+    (tmp_path / "r.jsonl").write_text(" ".join(example.split("\n")), encoding="utf-8")
+    (record,) = read_records(tmp_path / "r.jsonl")
+    assert [q.affected for q in record.qas] == [True, False]
 
 
 def test_a_timeline_outside_its_chain_is_refused(tmp_path: Path) -> None:
