@@ -104,21 +104,13 @@ def test_a_model_without_a_shipped_network_says_what_to_do() -> None:
         Engine.load("someone/else", hypernetwork="shipped")
 
 
-IN_OTHER_WORDS = pytest.mark.xfail(strict=True, reason="which of two tellings holds is judged by their words")
-
-
 @pytest.mark.model
 @pytest.mark.parametrize(
     ("told", "question", "answer"),
     [
         (("I was born in Oslo.", "I live in Rome."), "Where was I born?", "Oslo"),  # something else
         (("Alice lives in Bern.", "Alice now lives in Zurich."), "Where does Alice live?", "Zurich"),
-        pytest.param(
-            ("Alice lives in Bern.", "Alice moved to Zurich."),
-            "Where does Alice live?",
-            "Zurich",
-            marks=IN_OTHER_WORDS,
-        ),
+        (("Alice lives in Bern.", "Alice moved to Zurich."), "Where does Alice live?", "Zurich"),  # in other words
     ],
 )
 def test_of_two_tellings_the_one_that_holds_is_answered(
