@@ -135,6 +135,9 @@ def _tables(outcomes: list[Outcome], score: dict[str, object]) -> None:
         f"version 1 answers as before: {score['time travel identical']}/{affected}"
     )
     OUT.print(f"seconds: {score['seconds']}")
+    OUT.print(
+        '\nNow yours:\n  plume update "Alice lives in Bern."\n  plume ask "Where does Alice live?"\n  plume history'
+    )
 
 
 def _say(line: str) -> None:

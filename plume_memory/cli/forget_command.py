@@ -27,6 +27,9 @@ def forget(
     key: Annotated[str | None, typer.Option("--key", help="Idempotency key.")] = None,
     expected: Annotated[int | None, typer.Option("--expected-version", help="Only if this is the newest.")] = None,
     erase: Annotated[bool, typer.Option("--erase", help="Remove the text from the log too; not to be undone.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="With --erase: every row, and what it does not reach.")
+    ] = False,
     defer: Annotated[bool, typer.Option("--defer", help="With --erase: the next read derives.")] = False,
     name: MemoryName = "default",
     url: Url = DEFAULT_URL,
@@ -58,10 +61,20 @@ def forget(
             newest = memory.at()
             newest.derive()
             certificate = replace(certificate, rebuilt=(newest.version,))
-        emit(certificate, as_json, lambda: _show(certificate))
+        emit(certificate, as_json, lambda: _show(certificate, verbose=verbose))
 
 
-def _show(certificate: ErasureCertificate) -> None:
+def _show(certificate: ErasureCertificate, *, verbose: bool) -> None:
+    say(
+        f"{len(certificate.erased)} texts erased by version {certificate.version}, "
+        f"{len(certificate.artifacts)} artifacts deleted in {certificate.artifacts_place}"
+    )
+    if certificate.still_said_by:
+        listed = ", ".join(map(str, certificate.still_said_by))
+        say(f"the same words stand in version {listed}: erase them there too")
+    if not verbose:
+        say(f"{len(certificate.limits)} things it does not reach, backups among them: -v lists them")
+        return
     rows = table("memory", "version", "characters", "erased by", "sha256 of the text", "chain hash")
     for text in certificate.erased:
         part = "all" if text.span is None else f"{text.span.start} to {text.span.end}"
@@ -69,9 +82,5 @@ def _show(certificate: ErasureCertificate) -> None:
             rows, text.memory, str(text.version), part, str(text.erased_by), text.text_sha256[:16], text.chain_hash[:16]
         )
     OUT.print(rows)
-    say(f"{len(certificate.artifacts)} artifacts deleted in {certificate.artifacts_place}")
-    if certificate.still_said_by:
-        listed = ", ".join(map(str, certificate.still_said_by))
-        say(f"the same words stand in version {listed}: erase them there too")
     for limit in certificate.limits:
         say(f"- {limit}")

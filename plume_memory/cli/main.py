@@ -18,6 +18,7 @@ from plume_memory.cli import (
     mcp_command,
     memory_commands,
     model_commands,
+    overview_commands,
     portability_commands,
     serve_command,
     train_command,
@@ -36,12 +37,17 @@ _EXIT_CODES: tuple[tuple[type[errors.PlumeError], int], ...] = (
     (errors.InvalidInput, 2),
     (errors.PlumeError, 1),
 )
+_OF_COMMANDS = ("--db", "--memory", "-m", "--model", "--hypernetwork")
 # Typer carries a click of its own; its base of all usage errors is reached through the one it exports.
 _UsageError: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+
+_FIRST = """First: plume demo (20 s). Then: plume update "Alice lives in Bern." · plume ask "Where does Alice live?" ·
+plume history. --db, --memory and --model may stand before the command too; plume doctor says what is missing."""
 
 app = typer.Typer(
     name="plume",
     help="Memory for language models that lives in their parameters.",
+    epilog=_FIRST,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -64,6 +70,7 @@ def _options(
 
 
 memory_commands.register(app)
+overview_commands.register(app)
 forget_command.register(app)
 portability_commands.register(app)
 model_commands.register(app)
@@ -75,7 +82,7 @@ key_commands.register(app)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    given = _in_place(list(sys.argv[1:] if arguments is None else arguments))
     try:
         code = app(given, prog_name="plume", standalone_mode=False)
         return code if isinstance(code, int) else 0
@@ -99,6 +106,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         else:
             _print_error(err, as_json="--json" in given)
         return 1
+
+
+def _in_place(given: list[str]) -> list[str]:
+    """Move options of commands that stand before the command behind its name."""
+    moved: list[str] = []
+    while given and given[0].split("=")[0] in _OF_COMMANDS and (len(given) > 1 or "=" in given[0]):
+        taken = 1 if "=" in given[0] else 2
+        moved, given = moved + given[:taken], given[taken:]
+    is_group = bool(given) and given[0] in {group.name for group in app.registered_groups}
+    names = 2 if is_group else 1
+    return given[:names] + moved + given[names:]
 
 
 def _output_is_gone() -> bool:

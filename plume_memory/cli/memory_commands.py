@@ -40,6 +40,9 @@ class Unknown(StrEnum):
 TextForm = StrEnum("TextForm", [(form, form) for form in get_args(Form)])  # type: ignore[misc]
 
 
+_CHAT_HELP = "Write a question, or /update TEXT, /history, /forget VERSION, /help, /quit."
+
+
 def register(app: typer.Typer) -> None:
     """Add these commands to the tree."""
     for command in (
@@ -117,7 +120,8 @@ def ask(
     question: Annotated[str, typer.Argument(help="The question; `-` reads stdin.")],
     at: At = None,
     max_new_tokens: Annotated[int | None, typer.Option("--max-new-tokens", help="Longest answer.")] = None,
-    candidates: Annotated[int, typer.Option("--candidates", help="Candidates per token, in --json.")] = 0,
+    candidates: Annotated[int, typer.Option("--candidates", help="Candidates per token, in --trace.")] = 0,
+    trace: Annotated[bool, typer.Option("--trace", help="With --json: every token's figures too.")] = False,
     unknown: Annotated[Unknown, typer.Option("--unknown", help="Where the memory does not know.")] = Unknown.abstain,
     name: MemoryName = "default",
     url: Url = DEFAULT_URL,
@@ -131,7 +135,7 @@ def ask(
         answer = memory.at(version=at).ask(
             asked, max_new_tokens=max_new_tokens, top_candidates=candidates, unknown=unknown.value
         )
-        emit(_described(answer), as_json, lambda: _show_answer(answer))
+        emit(_described(answer, trace=trace), as_json, lambda: _show_answer(answer))
 
 
 def chat(
@@ -141,7 +145,7 @@ def chat(
     hypernetwork: Hypernetwork = "auto",
     as_json: AsJson = False,
 ) -> None:
-    """Ask and update by turns; `/update TEXT` writes, `/quit` leaves."""
+    """Ask and update by turns; `/help` lists what else there is."""
     with _open(name, url, model, hypernetwork) as memory:
         while True:
             ERR.print("[bold]>[/bold] ", end="")
@@ -359,14 +363,9 @@ def _stdin(read: Callable[[], str] | None = None) -> str:
 def _chat_turn(memory: ParametricMemory, said: str, as_json: bool) -> None:
     if not said:
         return
-    if said.split(maxsplit=1)[0] == "/update":
-        version = memory.update(said.removeprefix("/update").strip())
-        emit(version, as_json, lambda: say(f"version {version.number}"))
-        return
     if said.startswith("/"):
-        raise InvalidInput(
-            f"There is no command {said.split(maxsplit=1)[0]!r}: write /update TEXT, /quit, or a question."
-        )
+        _chat_command(memory, *said.partition(" ")[::2], as_json=as_json)
+        return
     for chunk in memory.stream(said):
         if not as_json:
             say(chunk.text, end="")
@@ -377,9 +376,32 @@ def _chat_turn(memory: ParametricMemory, said: str, as_json: bool) -> None:
                 _show_status(answer)
 
 
-def _described(answer: Answer) -> dict[str, Any]:
-    """An answer's fields, and what it derives from them."""
-    return {**plain(answer), "confidence": answer.confidence, "mean_weight": answer.mean_weight}
+def _chat_command(memory: ParametricMemory, command: str, rest: str, *, as_json: bool) -> None:
+    if command == "/update":
+        version = memory.update(rest.strip())
+        emit(version, as_json, lambda: say(f"version {version.number}"))
+    elif command == "/forget":
+        forgotten = memory.forget(_version(rest))
+        emit(forgotten, as_json, lambda: say(f"version {forgotten.number} forgets {forgotten.forgets}"))
+    elif command == "/history":
+        versions = memory.history()
+        emit(versions, as_json, lambda: _show_versions(versions))
+    elif command == "/help":
+        say(_CHAT_HELP)
+    else:
+        raise InvalidInput(f"There is no command {command!r}. {_CHAT_HELP}")
+
+
+def _version(given: str) -> int:
+    if not given.strip().isdecimal():
+        raise InvalidInput(f"/forget takes the number of a version, got {given.strip()!r}; /history lists them.")
+    return int(given)
+
+
+def _described(answer: Answer, *, trace: bool = False) -> dict[str, Any]:
+    """An answer's fields, and what it derives from them; each token's figures only if asked for."""
+    fields = {**plain(answer), "mean_weight": answer.mean_weight}
+    return fields if trace else {name: value for name, value in fields.items() if name != "trace"}
 
 
 def _show_answer(answer: Answer) -> None:

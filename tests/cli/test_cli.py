@@ -54,7 +54,9 @@ def test_a_memory_from_the_first_update_to_verify(plume: Any) -> None:
     plume("update", "Alice lives in Zurich.", "--key", "k1")
     assert plume("update", "Alice lives in Zurich.", "--key", "k1", "--json")[1]["number"] == 2
 
-    code, answer, _ = plume("ask", "Where does Alice live?", "--max-new-tokens", "4", "--candidates", "2", "--json")
+    code, answer, _ = plume(
+        "ask", "Where does Alice live?", "--max-new-tokens", "4", "--candidates", "2", "--json", "--trace"
+    )
     assert (code, answer["version"], answer["evidence"]["unit"]["version"]) == (0, 2, 2)
     assert len(answer["trace"][0]["evidence_top"]) == 2
     assert 0 < answer["confidence"] < 1
@@ -225,6 +227,70 @@ def test_chat_asks_updates_and_leaves(plume: Any) -> None:
     assert code == 0
     assert lines[0]["number"] == 1
     assert lines[1]["version"] == 1
+
+
+def test_chat_lists_forgets_and_helps(plume: Any) -> None:
+    lines = "/update Alice lives in Bern.\n/history\n/forget one\n/forget 1\n/help\n/quit\n"
+    code, out, err = plume("chat", stdin=lines)
+    assert code == 0
+    assert "Alice lives in Bern." in out
+    assert "version 2 forgets 1" in out
+    assert "/forget VERSION" in out
+    assert "/forget takes the number of a version, got 'one'" in err
+
+
+def test_an_answer_is_short_json_unless_its_trace_is_asked_for(plume: Any) -> None:
+    plume("update", "Alice lives in Bern.")
+    _, answer, _ = plume("ask", "Where does Alice live?", "--max-new-tokens", "2", "--json")
+    assert "trace" not in answer
+    assert {"text", "version", "evidence", "known", "confidence", "mean_weight"} <= set(answer)
+
+
+def test_an_erasure_is_told_in_two_lines(plume: Any) -> None:
+    plume("update", "Alice lives in Bern.")
+    plume("update", "Bob sails.")
+    code, out, _ = plume("forget", "1", "--erase", "--defer")
+    assert code == 0
+    assert [line.split(",")[0] for line in out.splitlines()][:1] == ["1 texts erased by version 3"]
+    assert len(out.splitlines()) == 2
+    plume("update", "Alice lives in Rome.")
+    assert len(plume("forget", "4", "--erase", "--defer", "-v")[1].splitlines()) > 5
+
+
+def test_options_of_a_command_may_stand_before_it(plume: Any, workdir: Path) -> None:
+    url = "sqlite:///other.db"
+    assert plume("--db", url, "-m", "alice", "update", "Alice lives in Bern.")[0] == 0
+    assert plume(f"--db={url}", "--memory", "alice", "show")[1] == "Alice lives in Bern.\n"
+    assert plume("--db", url, "db", "upgrade")[0] == 0
+    assert (workdir / "other.db").is_file()
+    assert not (workdir / "plume.db").exists()
+    assert plume("--db", url)[0] == 2, "no command at all"
+
+
+def test_memories_are_listed_and_nothing_is_made_by_looking(plume: Any, workdir: Path) -> None:
+    assert "There is no memory" in plume("list")[1]
+    assert plume("list", "--json")[1] == []
+    assert list(workdir.iterdir()) == []
+    plume("update", "Alice lives in Bern.", "-m", "alice")
+    plume("init", "-m", "bob")
+    listed = plume("list", "--json")[1]
+    assert [(one["memory"], one["version"]) for one in listed] == [("alice", 1), ("bob", 0)]
+    assert "alice" in plume("list")[1]
+
+
+def test_a_doctor_says_what_is_missing_and_what_to_do(plume: Any, workdir: Path) -> None:
+    code, found, _ = plume("doctor", "--json")
+    assert (code, [one["do"] for one in found if one["do"]]) == (0, [])
+    assert "is not there yet" in next(one["found"] for one in found if one["what"] == "database")
+    assert list(workdir.iterdir()) == []
+    code, out, _ = plume("doctor", "--model", "gpt-5", "--server", "http://127.0.0.1:9")
+    assert code == 1
+    assert "plume models list" in " ".join(out.split())
+    assert "is `plume serve` running there?" in " ".join(out.split())
+
+
+def test_without_arguments_it_says_what_to_do_first(plume: Any) -> None:
+    assert "First: plume demo" in " ".join(plume()[1].split())
 
 
 def test_chat_says_how_sure_it_is_and_takes_no_unknown_command_for_a_question(plume: Any) -> None:
