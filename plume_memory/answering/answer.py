@@ -56,17 +56,18 @@ def evidence_of(
     *,
     near: Nears | None = None,
     retired: frozenset[int] = frozenset(),
+    without: frozenset[int] = frozenset(),
 ) -> tuple[ScoredUnit, ...]:
     """Steps 2 and 3: the evidence of a question; none where the memory is empty or not relevant.
 
-    Of the units at the positions in `retired` none is evidence, as they no longer hold.
+    Of the units at the positions in `retired` and `without` none is evidence: they no longer hold, or are left out.
 
     Raises:
         InvalidInput: the question has half a character.
     """
     policy = engine.policy
     reader, k = engine.reader.of(cache), policy.evidence_units
-    ranked = retrieve(index, question, reader, policy, k=k, near=near, retired=retired)
+    ranked = retrieve(index, question, reader, policy, k=k, near=near, retired=retired, without=without)
     return choose_evidence(ranked, question, policy)
 
 

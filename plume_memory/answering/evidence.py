@@ -30,9 +30,14 @@ def choose_evidence(ranked: Sequence[ScoredUnit], question: str, policy: AnswerP
     return (current[0],) if leads(current, policy.lead) else tuple(current)
 
 
-def choose_relevant(ranked: Sequence[ScoredUnit], question: str, policy: AnswerPolicy) -> list[ScoredUnit]:
-    """Return the units that hold and bear on a question, each by itself, in their order: for whoever reads them."""
-    current = [one for one in ranked if not one.superseded]
+def choose_relevant(
+    ranked: Sequence[ScoredUnit], question: str, policy: AnswerPolicy, *, history: bool = False
+) -> list[ScoredUnit]:
+    """Return the units that hold and bear on a question, each by itself, in their order: for whoever reads them.
+
+    With `history` those that do not hold any more too.
+    """
+    current = [one for one in ranked if history or not one.superseded]
     if policy.retrieval == "lexical":
         return [one for one in current if one.score > 0]
     return [one for one in current if one.gain is not None and is_relevant([one], question, policy.min_gain)]

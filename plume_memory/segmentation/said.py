@@ -49,13 +49,18 @@ def everything_said(text: str) -> str | None:
     return text.strip() if any(_says_something(sentence) for sentence in _sentences(text)) else None
 
 
+def is_small_talk(text: str) -> bool:
+    """Whether a message only greets, thanks or agrees ("Hi!", "ok, thanks"): nothing in memory bears on it."""
+    return _SMALL_TALK.issuperset(terms_of(text))
+
+
 def _asks(sentence: str) -> bool:
     return sentence.endswith("?") or asks(sentence)
 
 
 def _says_something(sentence: str) -> bool:
     terms = terms_of(sentence)
-    if _asks(sentence) or _SMALL_TALK.issuperset(terms):
+    if _asks(sentence) or is_small_talk(sentence):
         return False
     if _CORRECTS.search(sentence) or _NAMES.search(sentence):
         return True
