@@ -14,10 +14,9 @@ from typing import Protocol, Unpack
 
 from plume_memory.answering.conversation import turns_of
 from plume_memory.answering.current import Current
-from plume_memory.answering.evidence import choose_relevant
+from plume_memory.answering.evidence import choose_relevant, is_replaced
 from plume_memory.answering.noted import found_note
 from plume_memory.engine import Engine
-from plume_memory.errors import InvalidInput
 from plume_memory.model.prompt import Message
 from plume_memory.recalling.asking import routed_of
 from plume_memory.recalling.choosing import Found, chosen, first_that_fit
@@ -70,7 +69,7 @@ class Recallable:
                 self.current,
                 memory=self.memory,
                 score=one.score,
-                is_current=not one.superseded and one.unit.position not in gone,
+                is_current=one.unit.position not in gone and not is_replaced(one, ranked),
             )
             for one in choose_relevant(ranked, asked, self.engine.policy, history=history)
         ]
@@ -82,14 +81,14 @@ def recall_from(
     """Return what bears on a question in memories of one engine; see `Snapshot.recall`.
 
     Raises:
-        InvalidInput: no memory, or as there.
+        InvalidInput: as there.
         TypeError: an option that there is not.
     """
-    if not memories:
-        raise InvalidInput("A recall needs at least one memory to read.")
     if unknown := options.keys() - RecallOptions.__annotations__.keys():
         raise TypeError(f"There is no option {min(unknown)!r} here; have {', '.join(RecallOptions.__annotations__)}.")
     asked = routed_of(turns_of(question))
+    if not memories:
+        return Recall(asked, ())
     k, history = options.get("k", NOTES), options.get("history", False)
     since, until = options.get("since"), options.get("until")
     found = [
