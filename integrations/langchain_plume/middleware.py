@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from plume_memory.memory import ParametricMemory
     from plume_memory.model.prompt import Message
     from plume_memory.recalling.notes import Recall
+    from plume_memory.records import Form
 
 Write = Literal["turns", "corrections", "off"]
 Notes = Literal["user", "system"]
@@ -260,7 +261,7 @@ class PlumeMemoryMiddleware(AgentMiddleware[PlumeState, Any, Any]):
     def _write(self, memory: "ParametricMemory", text: str, said: Said, facts: dict[str, Any], key: str) -> None:
         at = datetime.fromisoformat(said["at"])
         is_dated = with_dates(text, at) is not text  # "yesterday": it has to be known of which day
-        form = None
+        form: Form | None = None
         if self._extract is not None:
             told = extracted(self._extract, text, before=said["before"], said_at=at)
             if not told:

@@ -37,7 +37,7 @@ class PlumeRetriever(BaseRetriever):
         memory: ParametricMemory = self.memory
         notes = memory.recall(query, k=self.k if k is None else k, max_tokens=_NO_LIMIT).notes
         bearing = (note for note in notes if not note.completes)
-        return [_document(note) for note in sorted(bearing, key=lambda note: -note.score)]
+        return [_document(note) for note in sorted(bearing, key=lambda note: note.rank)]
 
 
 def _document(note: Note) -> Document:

@@ -19,6 +19,7 @@ from plume_memory.cli import (
     memory_commands,
     model_commands,
     portability_commands,
+    recall_commands,
     serve_command,
     train_command,
 )
@@ -64,6 +65,7 @@ def _options(
 
 
 memory_commands.register(app)
+recall_commands.register(app)
 forget_command.register(app)
 portability_commands.register(app)
 model_commands.register(app)

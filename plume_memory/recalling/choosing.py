@@ -1,7 +1,7 @@
 """Chooses notes: near duplicates once, the best first, as many as a budget takes, then in the order they were said."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from plume_memory.errors import InvalidInput
 from plume_memory.recalling.notes import MAX_TOKENS, NOTES, Note, Recall, text_of
@@ -31,7 +31,7 @@ def chosen(
     Args:
         question: the words that were routed.
         memories: what was read.
-        found: of all of them.
+        found: of one memory in the order of their rank; of several by their scores.
         count_tokens: of a text.
         k: most notes, beside those that complete them.
         max_tokens: of the text.
@@ -42,9 +42,11 @@ def chosen(
     if k < 1 or max_tokens < 1:
         raise InvalidInput(f"A recall has at least one note and one token; got k={k}, max_tokens={max_tokens}.")
     taken: dict[tuple[object, ...], Note] = {}
-    for one in _once(sorted(found, key=lambda one: -one.note.score))[:k]:  # stable
-        more = {**{_place(note): note for note in one.beside}, **taken, _place(one.note): one.note}
-        for wanted in (more, {**taken, _place(one.note): one.note}):
+    ranked = list(found) if len(memories) == 1 else sorted(found, key=lambda one: -one.note.score)
+    for rank, one in enumerate(_once(ranked)[:k]):
+        note, *beside = (replace(each, rank=rank) for each in (one.note, *one.beside))
+        alone = {**taken, _place(note): note}
+        for wanted in ({**{_place(each): each for each in beside}, **alone}, alone):
             if count_tokens(text_of(list(wanted.values()), memories)) <= max_tokens:
                 taken = wanted
                 break

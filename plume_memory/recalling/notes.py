@@ -36,7 +36,9 @@ class Note:
     speaker: str | None = None
     """Whose words it is; None: the owner's, or nobody is named."""
     score: float = 0.0
-    """Of the unit, for the question; of a note that completes another that one's."""
+    """Of the unit, for the question (`ScoredUnit.score`); of a note that completes another that one's."""
+    rank: int = 0
+    """0 for the note that bears most on the question, or of one that completes it; of a profile always 0."""
     is_current: bool = True
     """Whether it holds: nothing replaced it, and it has not expired."""
     completes: bool = False

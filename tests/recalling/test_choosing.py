@@ -31,7 +31,7 @@ def texts(found: Recall) -> list[str]:
 
 def test_the_best_are_chosen_and_stand_in_the_order_they_were_said() -> None:
     early, late, worst = note("early", score=0.2), note("late", day=3, score=0.9), note("worst", day=1, score=0.1)
-    assert texts(recall(worst, late, early, k=2)) == ["early", "late"]
+    assert texts(recall(late, early, worst, k=2)) == ["early", "late"]
 
 
 def test_times_of_several_zones_are_compared() -> None:
