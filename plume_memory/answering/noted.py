@@ -1,6 +1,7 @@
 """Units as notes: what each says and when, and which of its neighbours in a conversation complete it."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 from plume_memory.answering.current import Current
 from plume_memory.recalling.choosing import Found
@@ -9,6 +10,9 @@ from plume_memory.records import Span, Unit
 from plume_memory.retrieval.asking import only_asks
 from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.segmentation.units import who_line
+
+TALK = timedelta(hours=1)
+"""Longest time between two messages of a conversation that are updates of their own, for one to complete the other."""
 
 
 def found_note(
@@ -41,7 +45,15 @@ def _beside(unit: Unit, index: UnitIndex) -> Iterator[Unit]:
 
 
 def _talk(one: Unit, other: Unit) -> bool:
-    return one.version == other.version and one.speaker != other.speaker
+    """Whether two people say them to each other: in one text, or at nearly the same time."""
+    if one.speaker == other.speaker:
+        return False
+    if one.version == other.version:
+        return True
+    first, second = one.observed_at, other.observed_at
+    if first is None or second is None or (first.tzinfo is None) is not (second.tzinfo is None):
+        return False
+    return abs(first - second) <= TALK
 
 
 def _ends_asking(unit: Unit) -> bool:
