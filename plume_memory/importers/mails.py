@@ -4,11 +4,10 @@ import mailbox
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
-from email import message_from_binary_file, policy
+from email import message_from_bytes, policy
 from email.message import EmailMessage
 from email.utils import parseaddr, parsedate_to_datetime
 from pathlib import Path
-from typing import cast
 
 from plume_memory.errors import InvalidInput
 from plume_memory.importers.messages import Message, Passed
@@ -26,12 +25,10 @@ def mbox_messages(path: str | Path) -> Iterator[Message | Passed]:
     source = Path(path).expanduser()
     if not source.is_file():
         raise InvalidInput(f"Cannot read {source}: there is no such file.")
-    mails = mailbox.mbox(
-        source, factory=lambda file: message_from_binary_file(file, policy=policy.default), create=False
-    )
+    mails = mailbox.mbox(source, create=False)
     try:
-        for mail in mails:
-            yield _mail(cast(EmailMessage, mail))
+        for key in mails.iterkeys():
+            yield _mail(message_from_bytes(mails.get_bytes(key), policy=policy.default))
     finally:
         mails.close()
 

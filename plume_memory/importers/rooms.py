@@ -114,14 +114,9 @@ def _slack_people(path: str | Path) -> dict[str, str]:
     with suppress(InvalidInput), export_files(path, "users.json") as files:  # without it ids stay
         for name, file in files:
             for user in _objects(file, name):
-                profile = user.get("profile") if isinstance(user.get("profile"), dict) else {}
-                called = [
-                    profile.get("display_name"),
-                    user.get("real_name"),
-                    profile.get("real_name"),
-                    user.get("name"),
-                ]
-                found[str(user.get("id"))] = next((one for one in called if one), str(user.get("id")))
+                own, profile = str(user.get("id")), user.get("profile")
+                shown = profile.get("display_name") if isinstance(profile, dict) else None
+                found[own] = shown or user.get("real_name") or user.get("name") or own
     return found
 
 
