@@ -115,6 +115,18 @@ def test_a_question_comes_with_its_answer_where_it_says_something_too(sentences:
     assert [(note.text, note.completes) for note in booked.beside] == [("Yes.", True)]
 
 
+def test_messages_that_are_updates_of_their_own_complete_each_other_within_an_hour() -> None:
+    def completed(minutes: int) -> list[str]:
+        with ParametricMemory.open(f"after {minutes}", url="sqlite://", engine=READER) as memory:
+            memory.update("When do we meet?", speaker="Anna", observed_at=MARCH, derive=False)
+            later = MARCH + timedelta(minutes=minutes)
+            memory.update("At seven.", speaker="Ben", observed_at=later, derive=False)
+            return [note.text for note in memory.recall("Where is it?").notes]
+
+    assert completed(minutes=59) == ["When do we meet?", "At seven."]
+    assert completed(minutes=61) == ["At seven."]
+
+
 def test_a_period_is_asked_for_by_the_units_own_day(sentences: ParametricMemory) -> None:
     sentences.update(CHAT, derive=False)
 

@@ -51,8 +51,8 @@ Write = Literal["turns", "corrections", "off"]
 Notes = Literal["user", "system"]
 
 
-_TURNS_BEFORE = 4
-"""Messages before one that are shown to `extract`."""
+_TURNS_BEFORE, _CHARS_BEFORE = 4, 1000
+"""Messages before one that are shown to `extract`, and how much of each."""
 
 
 class Said(TypedDict):
@@ -151,7 +151,9 @@ class PlumeMemoryMiddleware(AgentMiddleware[PlumeState, Any, Any]):
             own_id = message.id or f"#{at}"  # the graph gives every message an id; a caller's own state may not
             if own_id not in known and text and text.strip():
                 now = datetime.now(UTC).isoformat()
-                before = [f"{m.type}: {m.text}" for m in state["messages"][:at][-_TURNS_BEFORE:] if m.text]
+                before = [
+                    f"{m.type}: {m.text[:_CHARS_BEFORE]}" for m in state["messages"][:at][-_TURNS_BEFORE:] if m.text
+                ]
                 noted.append(Said(owner=owner, id=own_id, text=text, at=now, before=before if self._extract else []))
         return {"plume_owner": owner, "plume_said": noted}
 
