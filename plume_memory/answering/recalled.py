@@ -54,13 +54,17 @@ class Recallable:
         since: datetime | date | None = None,
         until: datetime | date | None = None,
     ) -> list[Found]:
-        """Return the notes that bear on the words of a question, at most the best `k`; see `RecallOptions`."""
+        """Return the notes that bear on the words of a question, the best first; see `RecallOptions`.
+
+        More than `k`, to choose from: what was replaced takes no place, nor does what is said twice.
+        """
+        wanted = 2 * k
         retired, expired = self.current.retired(self.now), self.current.expired(self.now)
         outside = self.current.outside(since, until)
         if history:
-            ranked = self.rank(asked, k, retired=frozenset(), without=outside)
+            ranked = self.rank(asked, wanted, retired=frozenset(), without=outside)
         else:
-            ranked = self.rank(asked, k, retired=retired, without=outside | expired)
+            ranked = self.rank(asked, wanted, retired=retired, without=outside | expired)
         gone = retired | expired
         return [
             found_note(

@@ -12,8 +12,6 @@ NOTES = 8
 """Most notes of a recall, where nothing else is said."""
 MAX_TOKENS = 1024
 """Most tokens of its text, where nothing else is said."""
-
-
 PROFILE_TOKENS = 256
 """Most tokens of a profile, where nothing else is said: some hundred words and what stands around them."""
 
