@@ -16,9 +16,9 @@ _CORRECTS = re.compile(
 )
 
 _SMALL_TALK_WORDS = """
-    a ah all and bye cool day dear evening fine for good goodbye got great hello help here hey hi i it lot many
-    me morning much my night nice no now oh ok okay perfect please right see so super sure thank thanks that
-    then there to understood very welcome well wow yeah yep yes you your
+    a ah all and are bye cool day dear doing evening fine for good goodbye got great hello help helpful helps here hey
+    hi how i it lot many me morning much my night nice no now oh ok okay perfect please right see so super sure thank
+    thanks that then there to today understood very welcome well wow yeah yep yes you your
 """
 _SMALL_TALK = frozenset(_SMALL_TALK_WORDS.split())
 """A sentence of these words alone is none to keep."""

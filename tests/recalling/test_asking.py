@@ -31,7 +31,9 @@ def test_not_more_than_three_turns_are_and_of_a_reply_its_beginning() -> None:
     assert asked == f"And two?\nb\nAnd three?\n{'c' * 200}\nAnd him?"
 
 
-@pytest.mark.parametrize("said", ["Hi!", "Thanks a lot!", "ok", "Good morning", "?!"])
+@pytest.mark.parametrize(
+    "said", ["Hi!", "Thanks a lot!", "ok", "Good morning", "?!", "How are you today?", "Thanks, that helps a lot!"]
+)
 def test_small_talk_looks_nothing_up(said: str) -> None:
     assert routed_of(turns("Who leads the backend team?", "Mara.", said)) == ""
 
