@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from plume_memory.memory import ParametricMemory
     from plume_memory.policy import AnswerPolicy
     from plume_memory.pool import MemoryPool
+    from plume_memory.recalling.notes import Note, Recall
     from plume_memory.records import Answer, Version
+    from plume_memory.scopes import enclosing, scope
 
 __version__ = "0.1.0"
 __all__ = [
@@ -26,10 +28,14 @@ __all__ = [
     "AnswerPolicy",
     "Engine",
     "MemoryPool",
+    "Note",
     "ParametricMemory",
     "PlumeError",
+    "Recall",
     "Version",
     "__version__",
+    "enclosing",
+    "scope",
 ]
 
 
@@ -38,9 +44,13 @@ _MODULES = {
     "AnswerPolicy": "policy",
     "Engine": "engine",
     "MemoryPool": "pool",
+    "Note": "recalling.notes",
     "ParametricMemory": "memory",
     "PlumeError": "errors",
+    "Recall": "recalling.notes",
     "Version": "records",
+    "enclosing": "scopes",
+    "scope": "scopes",
 }
 
 

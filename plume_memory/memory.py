@@ -28,6 +28,7 @@ from plume_memory.errors import (
 from plume_memory.forks import ReentrantLock
 from plume_memory.hypernet.shipped import chosen_network
 from plume_memory.policy import AnswerPolicy
+from plume_memory.recalling.notes import PROFILE_TOKENS, Recall, RecallOptions
 from plume_memory.records import (
     Answer,
     AnswerChunk,
@@ -224,6 +225,7 @@ class ParametricMemory:
         form: Form | None = None,
         speaker: str | None = None,
         observed_at: datetime | None = None,
+        expires_at: datetime | None = None,
         idempotency_key: str | None = None,
         expected_version: int | None = None,
         metadata: dict[str, Any] | None = None,
@@ -242,6 +244,8 @@ class ParametricMemory:
             form: how the text is written; by default as it looks (docs/forms.md).
             speaker: whose words it is, where the text names nobody; by default the owner's.
             observed_at: when it was said or seen, where the text names no time; "yesterday" is counted from there.
+            expires_at: aware; from then on it is no evidence and not recalled, and what it replaced holds again. The
+                log keeps it.
             idempotency_key: the same key with the same text is one update, however often it is sent.
             expected_version: append only if this is still the newest version.
             metadata: JSON kept with the version; "plume" is a name of ours in it.
@@ -254,8 +258,8 @@ class ParametricMemory:
         Raises:
             TextTooLong: it has more characters than `max_update_chars`.
             InvalidInput: an empty text, text a database cannot hold, text and messages together, messages or metadata
-                that are not JSON, another `form`, what is named in `replaces` or `keep` is no update, or another
-                `derive`.
+                that are not JSON, another `form`, an `expires_at` without its zone, what is named in `replaces` or
+                `keep` is no update, or another `derive`.
             VersionNotFound: there is no version that `replaces` or `keep` names.
             VersionConflict: the memory has moved on since `expected_version`.
             IdempotencyConflict: the key was used with another text, or for an update that was erased since.
@@ -289,6 +293,7 @@ class ParametricMemory:
                 keep=keep,
                 unread=unread,
                 context=Context(form, speaker, observed_at),
+                expires_at=expires_at,
             ),
             idempotency_key=idempotency_key,
             expected_version=expected_version,
@@ -496,7 +501,8 @@ class ParametricMemory:
 
         Args:
             version: its number; 0 is the empty memory before the first update.
-            time: aware; the version that was newest then.
+            time: aware; the version that was newest then, without what had expired by then. Of any other version what
+                has expired by now is left out.
 
         Raises:
             VersionNotFound: no such version, or nothing had been written by then.
@@ -505,10 +511,9 @@ class ParametricMemory:
         self._check_open()
         if version is not None and time is not None:
             raise InvalidInput("Pin a memory by version or by time, not by both.")
-        number = self._log.at_time(self.name, time) if time is not None else version
-        if number is None:
-            number = self._log.head_number(self.name)
-        return self._pinned().at(number)
+        if time is not None:
+            return self._pinned().at(self._log.at_time(self.name, time)).as_of(time)
+        return self._pinned().at(self._log.head_number(self.name) if version is None else version)
 
     def ask(self, question: "str | Sequence[Message]", **options: "Unpack[AskOptions]") -> Answer:
         """Answer from the newest version. See `Snapshot.ask`."""
@@ -528,9 +533,16 @@ class ParametricMemory:
         """Score the units of the newest version for a query. See `Snapshot.route`."""
         return self.at().route(query, k=k)
 
-    def relevant(self, query: str, *, k: int = 4) -> list[ScoredUnit]:
-        """Return the units of the newest version that bear on a question. See `Snapshot.relevant`."""
-        return self.at().relevant(query, k=k)
+    def recall(self, question: "str | Sequence[Message]", **options: Unpack[RecallOptions]) -> Recall:
+        """Return what the newest version holds that bears on a question, as notes for any model; see `Snapshot.recall`.
+
+        From several memories at once: `MemoryPool.recall`.
+        """
+        return self.at().recall(question, **options)
+
+    def profile(self, *, max_tokens: int = PROFILE_TOKENS) -> Recall:
+        """Return whom the newest version is about, in its own words, most central first. See `Snapshot.profile`."""
+        return self.at().profile(max_tokens=max_tokens)
 
     def history(self, *, limit: int | None = None, after: int | None = None) -> list[Version]:
         """Return the log's entries, oldest first; with a limit the newest ones, or the first behind version `after`."""

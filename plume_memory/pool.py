@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # torch is imported when an answer is first asked for
     from plume_memory.answering.options import AskOptions
     from plume_memory.engine import Engine, Progress
     from plume_memory.model.prompt import Message
+    from plume_memory.recalling.notes import Recall, RecallOptions
 
 KEPT_OPEN = 256
 
@@ -155,6 +156,25 @@ class MemoryPool:
         with ThreadPoolExecutor(min(len(memories), ASKED_AT_ONCE)) as threads:
             answers = threads.map(lambda owner: memories[owner].ask(questions[owner], **options), memories)
             return dict(zip(memories, answers, strict=True))
+
+    def recall(
+        self, question: "str | Sequence[Message]", owners: Sequence[str], **options: "Unpack[RecallOptions]"
+    ) -> "Recall":
+        """Return what bears on a question in the memories of several owners, each note with its memory's name.
+
+        Args:
+            question: see `ParametricMemory.recall`.
+            owners: names, as `enclosing` gives them; one who has no memory yet has nothing to recall.
+            **options: see `RecallOptions`; `k` and `max_tokens` are of all together.
+
+        Raises:
+            As `memory` and `Snapshot.recall`.
+        """
+        from plume_memory.answering.recalled import recall_from  # noqa: PLC0415 — torch: seconds, and only when asked
+
+        log = Log(self._opened())
+        read = [self.memory(owner).at().recallable for owner in dict.fromkeys(owners) if log.exists(owner)]
+        return recall_from(read, question, **options)
 
     def names(self) -> list[str]:
         """Return the names of all memories in the database, sorted by code point."""

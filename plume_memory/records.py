@@ -92,6 +92,10 @@ class Transition:
     text: str
     overrules: Overrules = Overrules()
     context: Context = Context()
+    expires_at: datetime | None = None
+    """Aware; from then on it is not read any more. None: it holds until something replaces it."""
+    written_at: datetime | None = field(default=None, compare=False)
+    """Aware, UTC; None of a text that is in no log."""
 
 
 class ForgetOptions(TypedDict, total=False):

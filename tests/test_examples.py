@@ -61,6 +61,17 @@ def example(name: str, folder: Path) -> list[str]:
 
 
 @pytest.mark.model
+def test_notes_for_any_model_are_what_the_page_shows(smollm2: object, tmp_path: Path) -> None:
+    code = (ROOT / "examples" / "recall.py").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "recall.md").read_text(encoding="utf-8")
+
+    lines = run(code, tmp_path).splitlines()
+
+    assert code in page
+    assert [line for line in lines if line not in page.splitlines()] == []
+
+
+@pytest.mark.model
 def test_the_agent_keeps_users_apart_and_remembers_across_threads(smollm2: object, tmp_path: Path) -> None:
     lines = example("agent_memory", tmp_path)
 

@@ -1,4 +1,4 @@
-"""PlumeRetriever: the units that a memory retrieves for a question, as LangChain documents. No embedding model."""
+"""PlumeRetriever: what a memory recalls for a question, as LangChain documents. No embedding model."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -7,17 +7,18 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from pydantic import Field
 
+from plume_memory.recalling.notes import Note
+
 if TYPE_CHECKING:
     from plume_memory.memory import ParametricMemory
 
+_NO_LIMIT = 10**9
+
 
 class PlumeRetriever(BaseRetriever):
-    """Returns the written text that bears on a question, from the newest version of a memory.
+    """Returns the notes of `memory.recall`, best first: what bears on a question and holds, often nothing.
 
-    The order is that of `memory.route`: the first document is the evidence that an answer would most likely be
-    decoded from. There are exactly `k` documents where the history has that many units.
-
-        PlumeRetriever(memory=memory, k=3).invoke("Where does Alice live?")
+    PlumeRetriever(memory=memory, k=3).invoke("Where does Alice live?")
     """
 
     memory: Any = Field(exclude=True, repr=False)
@@ -28,31 +29,28 @@ class PlumeRetriever(BaseRetriever):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None
     ) -> list[Document]:
-        """Return the units, the best first.
+        """Return the notes, the best first.
 
         Raises:
-            InvalidInput: k is below 1.
+            InvalidInput: k is below 1, or nothing is asked.
         """
         memory: ParametricMemory = self.memory
-        routed = memory.route(query, k=self.k if k is None else k)
-        if not routed:
-            return []
-        numbers = {one.unit.version for one in routed}
-        written_at = {number: memory.entry(number).created_at.isoformat() for number in numbers}
-        return [
-            Document(
-                id=f"{memory.name}:{unit.version}:{unit.start}-{unit.end}",
-                page_content=unit.text,
-                metadata={
-                    "score": one.score,
-                    "superseded": one.superseded,
-                    "memory": memory.name,
-                    "version": unit.version,
-                    "start": unit.start,
-                    "end": unit.end,
-                    "created_at": written_at[unit.version],
-                },
-            )
-            for one in routed
-            for unit in (one.unit,)
-        ]
+        notes = memory.recall(query, k=self.k if k is None else k, max_tokens=_NO_LIMIT).notes
+        bearing = (note for note in notes if not note.completes)
+        return [_document(note) for note in sorted(bearing, key=lambda note: note.rank)]
+
+
+def _document(note: Note) -> Document:
+    return Document(
+        id=f"{note.memory}:{note.version}:{note.span.start}-{note.span.end}",
+        page_content=note.text,
+        metadata={
+            "score": note.score,
+            "memory": note.memory,
+            "version": note.version,
+            "start": note.span.start,
+            "end": note.span.end,
+            "said_at": note.said_at.isoformat(),
+            "speaker": note.speaker,
+        },
+    )

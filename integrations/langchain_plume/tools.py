@@ -16,6 +16,7 @@ from langchain_core.tools import BaseTool, ToolException
 from pydantic import BaseModel, Field
 
 from plume_memory.errors import InvalidInput, PlumeError
+from plume_memory.recalling.notes import NOTES
 from plume_memory.terms import terms_of
 
 if TYPE_CHECKING:
@@ -49,8 +50,8 @@ class ForgetInput(BaseModel):
 class RecallInput(BaseModel):
     """Arguments of `recall`."""
 
-    query: str = Field(description="What the passages should be about, in the words they are likely to use.")
-    k: int = Field(default=3, ge=1, description="Most passages to return.")
+    question: str = Field(description="What you want to know, as a question that can be understood alone.")
+    k: int = Field(default=NOTES, ge=1, description="Most notes to return.")
 
 
 class HistoryInput(BaseModel):
@@ -124,29 +125,19 @@ class ForgetTool(MemoryTool):
 
 
 class RecallTool(MemoryTool):
-    """Returns written passages by the router's score; decodes nothing."""
+    """Returns the notes of `memory.recall`; decodes nothing."""
 
     name: str = "recall"
     description: str = (
-        "Look up passages in long-term memory, word for word as they were written, that bear on a query. Returns "
-        "JSON: each passage with its version and a score between 0 and 1; a later version supersedes an earlier one. "
-        "Passages of score 0 are left out: they share no word with the query (letters a-z and digits count)."
+        "Look up long-term memory: returns the notes that bear on a question and hold, oldest first, each with its "
+        "version and day, or says that there are none."
     )
     args_schema: type[BaseModel] = RecallInput
 
-    def _run(self, query: str, k: int = 3, run_manager: CallbackManagerForToolRun | None = None) -> str:
+    def _run(self, question: str, k: int = NOTES, run_manager: CallbackManagerForToolRun | None = None) -> str:
         with _as_tool_error():
             memory = self._own_memory()
-            if not query.strip():
-                raise InvalidInput("Recall needs a query: say what the passages should be about.")
-            snapshot = memory.at()
-            passages = [
-                # three digits, not three decimals: a likelihood of 0.0004 is a score
-                {"version": one.unit.version, "score": float(f"{one.score:.3g}"), "text": one.unit.text}
-                for one in snapshot.route(query, k=k)
-                if one.score > 0
-            ]
-            return _json({"memory_version": snapshot.version, "passages": passages})
+            return memory.recall(question, k=k).text or "Nothing in memory bears on that."
 
 
 class HistoryTool(MemoryTool):

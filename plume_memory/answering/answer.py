@@ -56,19 +56,22 @@ def evidence_of(
     *,
     near: Nears | None = None,
     retired: frozenset[int] = frozenset(),
+    without: frozenset[int] = frozenset(),
     overrules: Mapping[int, Overrules] | None = None,
 ) -> tuple[ScoredUnit, ...]:
     """Steps 2 and 3: the evidence of a question; none where the memory is empty or not relevant.
 
-    Of the units at the positions in `retired` none is evidence, as they no longer hold; `overrules` is what callers
-    decided of their updates, by version.
+    Of the units at the positions in `retired` and `without` none is evidence: they no longer hold, or are left out;
+    `overrules` is what callers decided of their updates, by version.
 
     Raises:
         InvalidInput: the question has half a character.
     """
     policy = engine.policy
     reader, k = engine.reader.of(cache), policy.evidence_units
-    ranked = retrieve(index, question, reader, policy, k=k, near=near, retired=retired, overrules=overrules)
+    ranked = retrieve(
+        *(index, question, reader, policy), k=k, near=near, retired=retired, without=without, overrules=overrules
+    )
     return choose_evidence(ranked, question, policy)
 
 

@@ -10,6 +10,9 @@ from plume_memory.terms import FIRST_PERSON, FUNCTION_WORDS, terms_of
 NAMED_SHARE = 0.5
 """Share of `min_gain` that is enough where the question and the evidence name the same."""
 
+LIKE = 0.3
+"""Share of two units' words that both have from which on the later one is taken to say the same anew."""
+
 
 def choose_evidence(ranked: Sequence[ScoredUnit], question: str, policy: AnswerPolicy) -> tuple[ScoredUnit, ...]:
     """Return the units an answer is made from, the first in rank first; none where the memory is not relevant.
@@ -30,12 +33,30 @@ def choose_evidence(ranked: Sequence[ScoredUnit], question: str, policy: AnswerP
     return (current[0],) if leads(current, policy.lead) else tuple(current)
 
 
-def choose_relevant(ranked: Sequence[ScoredUnit], question: str, policy: AnswerPolicy) -> list[ScoredUnit]:
-    """Return the units that hold and bear on a question, each by itself, in their order: for whoever reads them."""
-    current = [one for one in ranked if not one.superseded]
+def choose_relevant(
+    ranked: Sequence[ScoredUnit], question: str, policy: AnswerPolicy, *, history: bool = False
+) -> list[ScoredUnit]:
+    """Return the units that hold and bear on a question, each by itself, in their order: for whoever reads them.
+
+    With `history` those that do not hold any more too. Where words and recency alone found what supersedes what
+    (retrieval/recency.py), a unit stays that no later one is like: who reads it can judge.
+    """
+    current = [one for one in ranked if history or not is_replaced(one, ranked)]
     if policy.retrieval == "lexical":
         return [one for one in current if one.score > 0]
     return [one for one in current if one.gain is not None and is_relevant([one], question, policy.min_gain)]
+
+
+def is_replaced(unit: ScoredUnit, ranked: Sequence[ScoredUnit]) -> bool:
+    """Whether one of some ranked units does not hold for whoever reads them.
+
+    Of a unit that was read, the words told: then a later one has `LIKE` of their words in common with it.
+    """
+    if not unit.superseded or unit.gain is None:
+        return unit.superseded
+    own = set(terms_of(unit.unit.words)) - FUNCTION_WORDS
+    later = (set(terms_of(one.unit.words)) for one in ranked if one.unit.version > unit.unit.version)
+    return any(len(own & said) >= LIKE * len(own | (said - FUNCTION_WORDS)) for said in later)
 
 
 def leads(ranked: Sequence[ScoredUnit], lead: float | None) -> bool:

@@ -5,10 +5,12 @@ memory must be open. An update meanwhile makes the next version; it neither bloc
 decoded.
 """
 
+import copy
 import random
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, Unpack
 
@@ -23,10 +25,11 @@ from plume_memory.answering.answer import (
     unknown_answer,
 )
 from plume_memory.answering.conversation import asked_in, last_user, results_in, turns_of
+from plume_memory.answering.current import Current
 from plume_memory.answering.embedded import Embedded
-from plume_memory.answering.evidence import choose_relevant
 from plume_memory.answering.forms import WORDS_TOKENS, filled_from, request, with_nothing
 from plume_memory.answering.options import AskOptions, DecodeOptions, abstains, settings_of
+from plume_memory.answering.recalled import Recallable, profile_of, recall_from
 from plume_memory.answering.replaced import Replaced
 from plume_memory.encoding import Cache
 from plume_memory.engine import Engine
@@ -36,6 +39,7 @@ from plume_memory.lora.factors import LoraFactors
 from plume_memory.lora.files import export_peft, save_factors
 from plume_memory.model.prompt import Message
 from plume_memory.model.queries import DecodeSettings, Step, collect
+from plume_memory.recalling.notes import PROFILE_TOKENS, Recall, RecallOptions
 from plume_memory.records import Answer, AnswerChunk, History, Replacement, ScoredUnit, Unit
 from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.retrieval.retrieve import SHORTLIST, retrieve
@@ -67,6 +71,8 @@ class Snapshot:
         self._engine = engine
         self._cache = cache
         self._lineage = lineage or Lineage.of(history)
+        self._current = Current(history, index, replaced)
+        self._moment: datetime | None = None
         self._deriving = Lock()
         self._own: LoraFactors | None = None
         self.is_derived = False
@@ -93,6 +99,16 @@ class Snapshot:
     def text(self) -> str:
         """C(t), the history as one text."""
         return self._history.text
+
+    def as_of(self, moment: datetime) -> "Snapshot":
+        """Return the same version as it is read at a moment; else it is now: what has expired by then is left out.
+
+        Args:
+            moment: aware.
+        """
+        other = copy.copy(self)
+        other._moment = moment
+        return other
 
     @property
     def global_adapter(self) -> LoraFactors | None:
@@ -168,26 +184,55 @@ class Snapshot:
         Raises:
             InvalidInput: k is below 1, or half a character is asked and read.
         """
+        now = self._now
+        return self._routed(query, k, retired=self._current.retired(now), without=self._current.expired(now))
+
+    def recall(self, question: str | Sequence[Message], **options: Unpack[RecallOptions]) -> Recall:
+        """Return what bears on a question, for a model that has no memory in its weights; often nothing.
+
+        Args:
+            question: a question, or a conversation that ends with a user or tool turn: its last user turn is looked up,
+                with those before it where it cannot be understood alone.
+            **options: see `RecallOptions`.
+
+        Raises:
+            InvalidInput: an empty question, a conversation as of `ask`, or `k` or `max_tokens` below 1.
+        """
+        return recall_from([self.recallable], question, **options)
+
+    def profile(self, *, max_tokens: int = PROFILE_TOKENS) -> Recall:
+        """Return what says most about whom the memory is of, as far as it holds: the most central first.
+
+        By the words alone (recalling/profile.py); the same memory gives the same notes.
+
+        Raises:
+            InvalidInput: `max_tokens` is below 1.
+        """
+        return profile_of(self.recallable, max_tokens=max_tokens)
+
+    @property
+    def recallable(self) -> Recallable:
+        """What a recall from several memories needs of this one (answering/recalled.py)."""
+        return Recallable(self.memory, self._engine, self._index, self._current, self._now, self._routed)
+
+    @property
+    def _now(self) -> datetime:
+        return self._moment or datetime.now(UTC)
+
+    def _routed(self, query: str, k: int, *, retired: frozenset[int], without: frozenset[int]) -> list[ScoredUnit]:
         if k < 1:
             raise InvalidInput(f"k must be at least 1, got {k}.")
         engine = self._engine
         reader = engine.reader.of(self._cache)
-        retired = self._replaced.retired
         found = retrieve(
             *(self._index, query, reader, engine.policy),
             k=k,
             near=self._embedded,
             retired=retired,
+            without=without,
             overrules=self._overrules,
         )
         return found[:k]
-
-    def relevant(self, query: str, *, k: int = 4) -> list[ScoredUnit]:
-        """Return the units that bear on a question, at most the best `k`, the first in rank first; often none.
-
-        What a model is shown that has no memory in its weights. Errors: `route`.
-        """
-        return choose_relevant(self.route(query, k=k), query, self._engine.policy)
 
     def ask(self, question: str | Sequence[Message], **options: Unpack[AskOptions]) -> Answer:
         """Answer from the weights: the prompt holds the question only.
@@ -368,10 +413,12 @@ class Snapshot:
                 told = prepare(engine, asked, framed, results, None, _NoCache(), tools=bool(tools))
                 prepared.append(replace(told, after_tool=True))
                 continue
+            now = self._now
             evidence = evidence_of(
                 *(engine, self._index, asked, self._cache),
                 near=self._embedded,
-                retired=self._replaced.retired,
+                retired=self._current.retired(now),
+                without=self._current.expired(now),
                 overrules=self._overrules,
             )
             # an empty memory, or one that is not relevant to the question, needs no global adapter

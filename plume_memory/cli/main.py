@@ -20,6 +20,7 @@ from plume_memory.cli import (
     model_commands,
     overview_commands,
     portability_commands,
+    recall_commands,
     serve_command,
     train_command,
 )
@@ -71,6 +72,7 @@ def _options(
 
 memory_commands.register(app)
 overview_commands.register(app)
+recall_commands.register(app)
 forget_command.register(app)
 portability_commands.register(app)
 model_commands.register(app)

@@ -87,6 +87,9 @@ def update(
     observed_at: Annotated[
         datetime | None, typer.Option("--observed-at", help="When it was said, where it names no time itself.")
     ] = None,
+    expires_at: Annotated[
+        datetime | None, typer.Option("--expires-at", help="From then on it is not read; in the machine's time zone.")
+    ] = None,
     defer: Annotated[bool, typer.Option("--defer", help="Write the log only; the next read derives.")] = False,
     name: MemoryName = "default",
     url: Url = DEFAULT_URL,
@@ -96,12 +99,13 @@ def update(
 ) -> None:
     """Append an update and write it into the weights."""
     given = _text(text, file)
-    with _open(name, url, model, hypernetwork) as memory:
+    with open_memory(name, url, model, hypernetwork) as memory:
         version = memory.update(
             given,
             form=cast(Form, form.value) if form else None,
             speaker=speaker,
             observed_at=observed_at,
+            expires_at=expires_at and expires_at.astimezone(),
             idempotency_key=key,
             expected_version=expected,
             replaces=replaces or (),
@@ -130,8 +134,8 @@ def ask(
     as_json: AsJson = False,
 ) -> None:
     """Answer a question from the weights."""
-    asked = _stdin() if question == "-" else question
-    with _open(name, url, model, hypernetwork, create=False) as memory:
+    asked = stdin_text() if question == "-" else question
+    with open_memory(name, url, model, hypernetwork, create=False) as memory:
         answer = memory.at(version=at).ask(
             asked, max_new_tokens=max_new_tokens, top_candidates=candidates, unknown=unknown.value
         )
@@ -146,10 +150,10 @@ def chat(
     as_json: AsJson = False,
 ) -> None:
     """Ask and update by turns; `/help` lists what else there is."""
-    with _open(name, url, model, hypernetwork) as memory:
+    with open_memory(name, url, model, hypernetwork) as memory:
         while True:
             ERR.print("[bold]>[/bold] ", end="")
-            line = _stdin(sys.stdin.readline)
+            line = stdin_text(sys.stdin.readline)
             said = line.strip()
             if not line or said == "/quit":
                 return
@@ -169,7 +173,7 @@ def history(
     as_json: AsJson = False,
 ) -> None:
     """List the log's entries, oldest first."""
-    with _open(name, url, model, hypernetwork, create=False) as memory:
+    with open_memory(name, url, model, hypernetwork, create=False) as memory:
         versions = memory.history(limit=limit)
         found = memory.replacements() if replaced else ()
         shown = [one for one in found if one.later.version >= (versions[0].number if versions else 0)]
@@ -204,7 +208,7 @@ def diff(
     as_json: AsJson = False,
 ) -> None:
     """Show which texts one version holds and another does not."""
-    with _open(name, url, model, hypernetwork, create=False) as memory:
+    with open_memory(name, url, model, hypernetwork, create=False) as memory:
         found = memory.diff(before, after)
         known = set(memory.replacements(before)) if replaced else set()
         fresh = [one for one in memory.replacements(after) if one not in known] if replaced else []
@@ -256,7 +260,7 @@ def route(
     as_json: AsJson = False,
 ) -> None:
     """List the units of evidence for a query, best first."""
-    with _open(name, url, model, hypernetwork, create=False) as memory:
+    with open_memory(name, url, model, hypernetwork, create=False) as memory:
         units = memory.at(version=at).route(query, k=k)
 
         def people() -> None:
@@ -282,7 +286,7 @@ def export_adapter(
     """Write the global adapter for PEFT and other programs."""
     if form not in ("peft", "safetensors"):
         raise InvalidInput(f"Unknown format {form!r}; write peft or safetensors.")
-    with _open(name, url, model, hypernetwork, create=False) as memory:
+    with open_memory(name, url, model, hypernetwork, create=False) as memory:
         folder = memory.at(version=at).export_adapter(directory, format="peft" if form == "peft" else "safetensors")
         emit({"directory": str(folder), "format": form}, as_json, lambda: say(str(folder)))
 
@@ -296,7 +300,7 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Check the whole log against its hashes; exit code 5 names the first altered entry."""
-    with _open(name, url, model, hypernetwork, create=False) as memory:
+    with open_memory(name, url, model, hypernetwork, create=False) as memory:
         checked = memory.verify(derived=derived)
         more = f"; {checked.derived} texts are kept as they are derived" if derived else ""
         emit(checked, as_json, lambda: OUT.print(f"{checked.versions} versions verify; head {checked.head_hash}{more}"))
@@ -310,12 +314,13 @@ def rebuild(
     as_json: AsJson = False,
 ) -> None:
     """Delete what was derived for the newest version and derive it again from the log."""
-    with _open(name, url, model, hypernetwork, create=False) as memory:
+    with open_memory(name, url, model, hypernetwork, create=False) as memory:
         count = memory.rebuild()
         emit({"rebuilt": count}, as_json, lambda: OUT.print(f"rebuilt {count} texts"))
 
 
-def _open(name: str, url: str, model: str, hypernetwork: str, *, create: bool = True) -> ParametricMemory:
+def open_memory(name: str, url: str, model: str, hypernetwork: str, *, create: bool = True) -> ParametricMemory:
+    """Open a memory for a command, with a bar for what takes long."""
     return ParametricMemory.open(
         name, url=url, model=model, hypernetwork=hypernetwork, create=create, progress=ProgressBar()
     )
@@ -326,7 +331,7 @@ def _text(text: str | None, file: Path | None) -> str:
         raise InvalidInput("Give the update as an argument, with --file, or `-` to read stdin; one of them.")
     if file is not None:
         return _file_text(file)
-    return _stdin() if text == "-" else text or ""
+    return stdin_text() if text == "-" else text or ""
 
 
 def _file_text(file: Path) -> str:
@@ -353,7 +358,12 @@ def _converted(file: Path, encoding: str) -> str:
     return f"Save it as UTF-8; if it is {encoding}: iconv -f {encoding} -t UTF-8 {name} | plume update -"
 
 
-def _stdin(read: Callable[[], str] | None = None) -> str:
+def stdin_text(read: Callable[[], str] | None = None) -> str:
+    """Return what stands on stdin, or a part of it that `read` reads.
+
+    Raises:
+        InvalidInput: it is not UTF-8.
+    """
     try:
         return (read or sys.stdin.read)().removeprefix("\ufeff")
     except UnicodeDecodeError as err:

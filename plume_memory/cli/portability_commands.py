@@ -7,11 +7,15 @@ from typing import Annotated
 import typer
 
 from plume_memory.cli.memory_commands import AsJson, Url
-from plume_memory.cli.output import emit, say
+from plume_memory.cli.output import ERR, emit, say
 from plume_memory.errors import InvalidInput
 from plume_memory.importers.archive import import_archive
+from plume_memory.importers.assistants import chatgpt_messages, claude_messages
 from plume_memory.importers.letta import LettaImport, import_letta
+from plume_memory.importers.mails import mbox_messages
 from plume_memory.importers.mem0 import Mem0Import, import_mem0
+from plume_memory.importers.messages import MessageImport, import_messages
+from plume_memory.importers.rooms import discord_messages, slack_messages, whatsapp_messages
 from plume_memory.memory import DEFAULT_URL, ParametricMemory
 from plume_memory.store.backup import write_backup
 from plume_memory.store.database import Database
@@ -27,6 +31,16 @@ class Kind(StrEnum):
     archive = "archive"
     mem0 = "mem0"
     letta = "letta"
+    chatgpt = "chatgpt"
+    claude = "claude"
+    slack = "slack"
+    discord = "discord"
+    whatsapp = "whatsapp"
+    mbox = "mbox"
+
+
+_READERS = {Kind.chatgpt: chatgpt_messages, Kind.claude: claude_messages, Kind.mbox: mbox_messages}
+_ROOMS = {Kind.slack: slack_messages, Kind.discord: discord_messages, Kind.whatsapp: whatsapp_messages}
 
 
 def register(app: typer.Typer) -> None:
@@ -71,14 +85,31 @@ def import_file(
         bool, typer.Option("--artifacts", help="Take what was derived along; only from an archive you trust.")
     ] = False,
     messages: Annotated[bool, typer.Option("--messages", help="Of a Letta file: the messages too.")] = False,
+    owner: Annotated[
+        str | None, typer.Option("--owner", help="Of Slack, Discord, WhatsApp: whose the memory is, as written there.")
+    ] = None,
     url: Url = DEFAULT_URL,
     as_json: AsJson = False,
 ) -> None:
-    """Read an archive into a new memory, or another system's export into memories."""
+    """Read an archive into a new memory, or another program's export into memories; run again, it goes on."""
     if artifacts and kind is not Kind.archive:
         raise InvalidInput(f"--artifacts goes with an archive, not with --from {kind.value}.")
     if messages and kind is not Kind.letta:
         raise InvalidInput("--messages goes with --from letta.")
+    if owner is not None and kind not in _ROOMS:
+        raise InvalidInput(f"--owner goes with --from {', '.join(_ROOMS)}.")
+    if kind in _ROOMS or kind in _READERS:
+        found = _ROOMS[kind](file, owner=owner) if kind in _ROOMS else _READERS[kind](file)
+        with ERR.status("reading ...") as status:
+            brought = import_messages(
+                found,
+                source=kind.value,
+                memory=name or "default",
+                url=url,
+                progress=lambda seen: status.update(f"{seen:,} messages"),
+            )
+        emit(brought, as_json, lambda: _show_messages(brought))
+        return
     if kind is Kind.archive:
         read = import_archive(file, url=url, memory=name, with_artifacts=artifacts)
         emit(read, as_json, lambda: say(f"memory {read.memory!r}: {read.versions} versions, head {read.head_hash}"))
@@ -89,6 +120,12 @@ def import_file(
     else:
         done = import_letta(file, url=url, memory=name, messages=messages)
     emit(done, as_json, lambda: _show(done))
+
+
+def _show_messages(done: MessageImport) -> None:
+    say(f"{done.written} written, {done.unchanged} unchanged: {done.memory}")
+    for left in done.left_out:
+        say(f"left out: {left.count}: {left.reason}")
 
 
 def _show(done: Mem0Import | LettaImport) -> None:

@@ -53,7 +53,7 @@ class Linear:
             return F.linear(x, self.weight, self.bias)
         flat = x.reshape(-1, x.shape[-1])
         if self.scale is not None:
-            y = self._by_int8(flat, self.scale)
+            y: Tensor = self._by_int8(flat, self.scale)
         else:
             y = torch.ops.mkldnn._linear_pointwise(flat, self.weight, self.bias, "none", [], "")
         return y.view(*x.shape[:-1], self.outputs)
@@ -62,7 +62,7 @@ class Linear:
         if len(x) > INT8_ROWS:
             return F.linear(x, self.weight.to(x.dtype) * scale.to(x.dtype)[:, None], self.bias)
         # in bfloat16: for float32 PyTorch has no fast kernel
-        y = torch.ops.aten._weight_int8pack_mm(x.bfloat16(), self.weight, scale).to(x.dtype)
+        y: Tensor = torch.ops.aten._weight_int8pack_mm(x.bfloat16(), self.weight, scale).to(x.dtype)
         return y if self.bias is None else y + self.bias
 
 

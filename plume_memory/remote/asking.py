@@ -5,9 +5,10 @@ from contextlib import closing
 from typing import Any, Literal, TypedDict
 
 from plume_memory.errors import InvalidInput, ServerError
+from plume_memory.recalling.notes import Recall, RemoteRecallOptions
 from plume_memory.records import Answer, AnswerChunk, ScoredUnit
 from plume_memory.remote.failures import error_of
-from plume_memory.remote.reading import answer_of, units_of
+from plume_memory.remote.reading import answer_of, recall_of, units_of
 from plume_memory.remote.wire import Wire
 
 Question = str | Sequence[Mapping[str, Any]]
@@ -72,6 +73,20 @@ class Asking:
         body = {"question": query, "k": k, "version": version}
         return units_of(self._wire.post(f"{self._path}/route", body, writes=False).body)
 
+    def recall(self, question: Question, version: int | None, options: RemoteRecallOptions) -> Recall:
+        """Return the notes that bear on a question.
+
+        Raises:
+            As `ask`.
+        """
+        if unknown := options.keys() - RemoteRecallOptions.__annotations__.keys():
+            known = ", ".join(RemoteRecallOptions.__annotations__)
+            raise InvalidInput(f"The option {min(unknown)!r} does not travel to a server; have {known}.")
+        days = {"since": options.get("since"), "until": options.get("until")}
+        period = {name: None if day is None else day.isoformat() for name, day in days.items()}
+        body = {**options, **period, **_asked(question), "version": version}
+        return recall_of(self._wire.post(f"{self._path}/recall", body, writes=False).body, self._memory)
+
 
 def _sent(question: Question, version: int | None, options: RemoteAskOptions) -> tuple[dict[str, Any], dict[str, str]]:
     """The body and headers of a question."""
@@ -83,6 +98,12 @@ def _sent(question: Question, version: int | None, options: RemoteAskOptions) ->
         raise InvalidInput(f"`stop` is a list of texts; write stop=[{given['stop']!r}].")
     if "stop" in given:
         given["stop"] = list(options["stop"])
-    asked = {"question": question} if isinstance(question, str) else {"messages": [dict(one) for one in question]}
     timeout = options.get("timeout")
-    return {**given, **asked, "version": version}, {} if timeout is None else {"x-plume-timeout": str(timeout)}
+    headers = {} if timeout is None else {"x-plume-timeout": str(timeout)}
+    return {**given, **_asked(question), "version": version}, headers
+
+
+def _asked(question: Question) -> dict[str, Any]:
+    if isinstance(question, str):
+        return {"question": question}
+    return {"messages": [dict(one) for one in question]}

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Literal, Unpack, overload
 
 from plume_memory.errors import InvalidInput, VersionConflict, VersionNotFound
+from plume_memory.recalling.notes import Recall, RemoteRecallOptions
 from plume_memory.records import (
     Answer,
     AnswerChunk,
@@ -60,6 +61,7 @@ class RemoteMemory:
         form: Form | None = None,
         speaker: str | None = None,
         observed_at: datetime | None = None,
+        expires_at: datetime | None = None,
         idempotency_key: str | None = None,
         expected_version: int | None = None,
         metadata: dict[str, Any] | None = None,
@@ -75,6 +77,7 @@ class RemoteMemory:
             form: as there.
             speaker: as there.
             observed_at: as there.
+            expires_at: as there.
             idempotency_key: as there. A network may lose an answer: send one.
             expected_version: as there.
             metadata: as there.
@@ -88,6 +91,7 @@ class RemoteMemory:
             "form": form,
             "speaker": speaker,
             "observed_at": None if observed_at is None else observed_at.isoformat(),
+            "expires_at": None if expires_at is None else expires_at.isoformat(),
             "metadata": metadata,
             "replaces": list(replaces),
             "keep": keep if isinstance(keep, bool) else list(keep),
@@ -170,6 +174,10 @@ class RemoteMemory:
     def route(self, query: str, *, k: int = 1) -> list[ScoredUnit]:
         """Score the units of the newest version for a query. See `Snapshot.route`."""
         return self._asking.route(query, k, None)
+
+    def recall(self, question: Question, **options: Unpack[RemoteRecallOptions]) -> Recall:
+        """Return what the newest version holds that bears on a question. See `Snapshot.recall`."""
+        return self._asking.recall(question, None, options)
 
     def history(self, *, limit: int | None = None, after: int | None = None) -> list[Version]:
         """Return the log's entries, oldest first; with a limit the newest ones, or the first behind version `after`."""

@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from plume_memory.errors import ServerError
+from plume_memory.recalling.notes import Note, Recall
 from plume_memory.records import Answer, Difference, ErasureCertificate, History, ScoredUnit, Version
 
 _Value = TypeVar("_Value")
@@ -13,6 +14,7 @@ _VERSION = TypeAdapter(Version)
 _ANSWER = TypeAdapter(Answer)
 _DIFFERENCE = TypeAdapter(Difference)
 _HISTORY = TypeAdapter(History)
+_NOTES = TypeAdapter(list[Note])
 _UNITS = TypeAdapter(list[ScoredUnit])
 _CERTIFICATE = TypeAdapter(ErasureCertificate)
 
@@ -43,6 +45,13 @@ def history_of(body: Any, memory: str) -> History:
 def units_of(body: Any) -> list[ScoredUnit]:
     """Return ranked units."""
     return _made(_UNITS, body.get("units") if isinstance(body, dict) else None)
+
+
+def recall_of(body: Any, memory: str) -> Recall:
+    """Return a recall, every note with the memory's name."""
+    found = body if isinstance(body, dict) else {}
+    notes = _made(_NOTES, [_named(note, memory) for note in found.get("notes", [None])])
+    return Recall(str(found.get("question", "")), (memory,), tuple(notes), int(found.get("tokens", 0)))
 
 
 def certificate_of(body: Any, memory: str) -> ErasureCertificate:

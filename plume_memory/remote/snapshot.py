@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Unpack
 
 from plume_memory.errors import InvalidInput
+from plume_memory.recalling.notes import Recall, RemoteRecallOptions
 from plume_memory.records import Answer, AnswerChunk, History, ScoredUnit
 from plume_memory.remote.asking import Asking, Question, RemoteAskOptions
 from plume_memory.remote.reading import history_of
@@ -62,3 +63,7 @@ class RemoteSnapshot:
     def route(self, query: str, *, k: int = 1) -> list[ScoredUnit]:
         """Return the best `k` units for a question. See `Snapshot.route`."""
         return self._asking.route(query, k, self.version)
+
+    def recall(self, question: Question, **options: Unpack[RemoteRecallOptions]) -> Recall:
+        """Return what this version holds that bears on a question. See `Snapshot.recall`."""
+        return self._asking.recall(question, self.version, options)

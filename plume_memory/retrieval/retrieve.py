@@ -48,6 +48,7 @@ def retrieve(
     k: int,
     near: Nears | None = None,
     retired: frozenset[int] = frozenset(),
+    without: frozenset[int] = frozenset(),
     overrules: Mapping[int, Overrules] | None = None,
 ) -> list[ScoredUnit]:
     """Return units by falling score; with `retrieval="lexical"` in METHOD's order of activation.
@@ -65,6 +66,7 @@ def retrieve(
         k: most units to return; those that were read are all returned.
         near: proposes units beside those that the words propose, where there are more than are read.
         retired: positions of units that no longer hold: not read, and flagged `superseded`.
+        without: positions of units that are left out.
         overrules: what callers decided of their updates, by version.
 
     Raises:
@@ -76,26 +78,27 @@ def retrieve(
         return []
     if policy.retrieval == "lexical" or not question.strip():
         delta = policy.delta if policy.retrieval == "lexical" else 0.0
-        ranked = [_flagged(one, retired) for one in index.rank(question, delta=delta, k=k + len(retired))]
+        found = index.rank(question, delta=delta, k=k + len(retired) + len(without))
+        ranked = [_flagged(one, retired) for one in found if one.unit.position not in without]
         return sorted(ranked, key=lambda one: one.superseded)[:k]  # stable
-    units = _proposed(index, question, near, retired)
+    units = _proposed(index, question, near, retired | without)
     readings = reader.read([unit.text for unit in units], question) if units else []
     read = _by_recency(units, question, readings, overrules)
     if len(read) >= k:
         return read
-    seen = {one.unit.position for one in read}
+    seen = without | {one.unit.position for one in read}
     least = min((one.score for one in read), default=1.0)
-    rest = (one for one in index.rank(question, delta=0.0, k=k + len(read)) if one.unit.position not in seen)
+    rest = (one for one in index.rank(question, delta=0.0, k=k + len(seen)) if one.unit.position not in seen)
     unread = (_flagged(ScoredUnit(one.unit, one.score * least), retired) for one in rest)
     return read + list(islice(unread, k - len(read)))
 
 
-def _proposed(index: UnitIndex, question: str, near: Nears | None, retired: frozenset[int]) -> list[Unit]:
+def _proposed(index: UnitIndex, question: str, near: Nears | None, without: frozenset[int]) -> list[Unit]:
     """What is read, in temporal order: as many as the words propose, the last of which the vectors may replace."""
-    by_words = [one.unit.position for one in index.best(question, k=SHORTLIST, tied=TIED, without=retired)]
+    by_words = [one.unit.position for one in index.best(question, k=SHORTLIST, tied=TIED, without=without)]
     chosen = by_words
     if near is not None and len(index) > SHORTLIST:
-        eligible = (at for at in near.nearest(question) if at not in retired and not only_asks(index[at]))
+        eligible = (at for at in near.nearest(question) if at not in without and not only_asks(index[at]))
         like = islice(eligible, SHORTLIST - BY_WORDS)
         most = SHORTLIST if len(by_words) <= SHORTLIST else TIED  # of equals by words none is left out for these
         chosen = list(dict.fromkeys([*by_words[:BY_WORDS], *like, *by_words[BY_WORDS:]]))[:most]

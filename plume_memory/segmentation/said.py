@@ -16,9 +16,9 @@ _CORRECTS = re.compile(
 )
 
 _SMALL_TALK_WORDS = """
-    a ah all and bye cool day dear evening fine for good goodbye got great hello help here hey hi i it lot many
-    me morning much my night nice no now oh ok okay perfect please right see so super sure thank thanks that
-    then there to understood very welcome well wow yeah yep yes you your
+    a ah all and are bye cool day dear doing evening fine for good goodbye got great hello help helpful helps here hey
+    hi how i it lot many me morning much my night nice no now oh ok okay perfect please right see so super sure thank
+    thanks that then there to today understood very welcome well wow yeah yep yes you your
 """
 _SMALL_TALK = frozenset(_SMALL_TALK_WORDS.split())
 """A sentence of these words alone is none to keep."""
@@ -49,13 +49,18 @@ def everything_said(text: str) -> str | None:
     return text.strip() if any(_says_something(sentence) for sentence in _sentences(text)) else None
 
 
+def is_small_talk(text: str) -> bool:
+    """Whether a message only greets, thanks or agrees ("Hi!", "ok, thanks"): nothing in memory bears on it."""
+    return _SMALL_TALK.issuperset(terms_of(text))
+
+
 def _asks(sentence: str) -> bool:
     return sentence.endswith("?") or asks(sentence)
 
 
 def _says_something(sentence: str) -> bool:
     terms = terms_of(sentence)
-    if _asks(sentence) or _SMALL_TALK.issuperset(terms):
+    if _asks(sentence) or is_small_talk(sentence):
         return False
     if _CORRECTS.search(sentence) or _NAMES.search(sentence):
         return True

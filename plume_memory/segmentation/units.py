@@ -97,7 +97,7 @@ class _Cut:
         """Yield what a piece says; several units where it does not fit the budget."""
         speaker = piece.speaker or transition.context.speaker
         time = piece.time or transition.context.observed_at
-        headings = [*piece.headings, *_who(speaker, time)]
+        headings = [*piece.headings, *who_line(speaker, time)]
         room = self.budget if fits else max(self.budget // 2, self.budget - self.count("\n".join(headings[-1:])))
         for start, end, lead, own in self._parts(piece, text, room, fits):
             if not (lead + own).strip():
@@ -132,8 +132,8 @@ class _Cut:
         return said
 
 
-def _who(speaker: str | None, time: datetime | None) -> list[str]:
-    """The heading that says whose words they are, and of which day."""
+def who_line(speaker: str | None, time: datetime | None) -> list[str]:
+    """Return the heading that says whose words they are, and of which day."""
     day = f"{time:%Y-%m-%d}" if time else ""
     if speaker:
         return [f"{speaker} ({day}):" if day else f"{speaker}:"]

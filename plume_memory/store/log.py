@@ -24,7 +24,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from plume_memory.errors import IntegrityError, MemoryExists, StoreUnavailable, VersionNotFound
-from plume_memory.records import History, Transition, Verification, Version
+from plume_memory.records import History, Verification, Version
 from plume_memory.store.chain import NO_PARENT, canonical_json
 from plume_memory.store.checks import MAX_NUMBER, check_moment, check_name, check_text
 from plume_memory.store.copies import copy_prefix, lock_copies
@@ -41,8 +41,7 @@ from plume_memory.store.memories import (
     insert_memory,
     not_found,
 )
-from plume_memory.store.overruling import context_of, overrules_of
-from plume_memory.store.reading import VERSION_COLUMNS, held_updates, to_version, transitions_of
+from plume_memory.store.reading import VERSION_COLUMNS, held_updates, to_version, transition_of, transitions_of
 from plume_memory.store.tables import IS_ERASURE, MemoryRow, VersionRow
 from plume_memory.store.targets import wanted
 from plume_memory.store.verifying import verify_rows
@@ -333,7 +332,12 @@ class Log:
             VersionNotFound: If there is no version of that number.
         """
         query = sa.select(
-            VersionRow.number, VersionRow.kind, VersionRow.text, VersionRow.erased_by, VersionRow.metadata_json
+            VersionRow.number,
+            VersionRow.kind,
+            VersionRow.text,
+            VersionRow.erased_by,
+            VersionRow.metadata_json,
+            VersionRow.created_at,
         ).order_by(VersionRow.number)
         with self._database.read() as connection:
             found = get_memory(connection, known.memory)
@@ -345,10 +349,7 @@ class Log:
         is_whole = all(row.kind == "update" and row.text and row.erased_by is None for row in rows)
         if not is_whole or len(rows) != number - known.version:
             return None  # what is missing or altered is named by `history`
-        fresh = (
-            Transition(row.number, row.text, overrules_of(row.metadata_json), context_of(row.metadata_json))
-            for row in rows
-        )
+        fresh = (transition_of(row, row.text) for row in rows)
         return History(known.memory, number, (*known.transitions, *fresh))
 
     def verify(self, memory: str) -> int:

@@ -1,7 +1,8 @@
 """What the caller of an update said beside its text, and what of it is not read: in a version's metadata.
 
     {"plume": {"replaces": [3], "keeps": [5] or true, "unread": [[120, 60120]],
-               "form": "chat", "speaker": "Anna", "observed_at": "2026-03-04T09:15:00+01:00"}}
+               "form": "chat", "speaker": "Anna", "observed_at": "2026-03-04T09:15:00+01:00",
+               "expires_at": "2026-04-01T00:00:00+00:00"}}
 
 It is part of what the version's hash covers. A name of our own: whatever else is in the metadata is the caller's.
 """
@@ -26,12 +27,13 @@ def with_overrules(
     keep: bool | Sequence[int],
     unread: Sequence[tuple[int, int]] = (),
     context: Context = Context(),  # noqa: B008 — frozen
+    expires_at: datetime | None = None,
 ) -> dict[str, Any] | None:
     """Return the metadata with what the caller decided, and the parts of the text that are kept in the log alone.
 
     Raises:
-        InvalidInput: the metadata has an entry of that name, a version is named in both, or there is no such form,
-            speaker or time.
+        InvalidInput: the metadata has an entry of that name, a version is named in both, there is no such form, speaker
+            or time, or a time of expiry without its zone.
     """
     if metadata is not None and NAME in metadata:
         raise InvalidInput(f"metadata has an entry {NAME!r}, which is this library's own; use another name.")
@@ -45,6 +47,10 @@ def with_overrules(
     if unread:
         own["unread"] = [list(span) for span in unread]
     own.update(_written(context))
+    if expires_at is not None:
+        if not isinstance(expires_at, datetime) or expires_at.tzinfo is None:
+            raise InvalidInput(f"expires_at is a datetime with its zone, got {expires_at!r}.")
+        own["expires_at"] = expires_at.isoformat()
     if not own:
         return metadata
     return {**(metadata or {}), NAME: own}
@@ -60,12 +66,22 @@ def overrules_of(metadata_json: str) -> Overrules:
 def context_of(metadata_json: str) -> Context:
     """Read what `with_overrules` wrote of the text itself; nothing where a version has none."""
     own = _own(metadata_json)
-    form, speaker, time = own.get("form"), own.get("speaker"), own.get("observed_at")
-    try:
-        observed_at = datetime.fromisoformat(time) if isinstance(time, str) else None
-    except ValueError:
-        observed_at = None  # of an archive from elsewhere
+    form, speaker = own.get("form"), own.get("speaker")
+    observed_at = _time(own.get("observed_at"))
     return Context(form if form in _FORMS else None, speaker if isinstance(speaker, str) else None, observed_at)
+
+
+def expiry_of(metadata_json: str) -> datetime | None:
+    """Read from when on a text is not read any more; None where a version does not say."""
+    found = _time(_own(metadata_json).get("expires_at"))
+    return None if found is None or found.tzinfo is None else found
+
+
+def _time(written: Any) -> datetime | None:
+    try:
+        return datetime.fromisoformat(written) if isinstance(written, str) else None
+    except ValueError:
+        return None  # of an archive from elsewhere
 
 
 def _own(metadata_json: str) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, cast
 import sqlalchemy as sa
 
 from plume_memory.errors import IntegrityError, InvalidInput
-from plume_memory.records import Context, Overrules, Span, Transition, Version, VersionKind
-from plume_memory.store.overruling import context_of, overrules_of
+from plume_memory.records import Span, Transition, Version, VersionKind
+from plume_memory.store.overruling import context_of, expiry_of, overrules_of
 from plume_memory.store.spans import Cut, current_cuts, held_slices, said
 from plume_memory.store.tables import IS_ERASURE, IS_UNDO, VersionRow
 
@@ -47,8 +47,8 @@ class Held(NamedTuple):
     """As the log has it now."""
     slices: tuple[Span, ...]
     """What of it holds; none when all of it was erased, or forgotten part by part."""
-    overrules: Overrules = Overrules()
-    context: Context = Context()
+    row: Any
+    """What else the log has of it."""
 
     @property
     def said(self) -> str:
@@ -141,15 +141,21 @@ def held_updates(
             slices = held_slices(row.text, current_cuts(cuts[row.number]))
         else:
             slices = [Span(0, len(row.text))]
-        found.append(
-            Held(row.number, row.text, tuple(slices), overrules_of(row.metadata_json), context_of(row.metadata_json))
-        )
+        found.append(Held(row.number, row.text, tuple(slices), row))
     return found
 
 
 def transitions_of(held: list[Held]) -> tuple[Transition, ...]:
     """Return the texts of a history; an update of which nothing is left brings none."""
-    return tuple(Transition(each.number, each.said, each.overrules, each.context) for each in held if each.slices)
+    return tuple(transition_of(each.row, each.said) for each in held if each.slices)
+
+
+def transition_of(row: Any, text: str) -> Transition:
+    """Make the value from an update's row and what of its text holds."""
+    metadata: str = row.metadata_json
+    return Transition(
+        row.number, text, overrules_of(metadata), context_of(metadata), expiry_of(metadata), row.created_at
+    )
 
 
 def erasures_of(connection: sa.Connection, memory_id: int, number: int | None = None) -> dict[int, list[Cut]]:
@@ -208,7 +214,7 @@ def check_is_update(connection: sa.Connection, memory: str, memory_id: int, numb
 
 
 def _rows_of(connection: sa.Connection, memory: str, memory_id: int, ranges: list[Numbers]) -> list[Any]:
-    """Read number, text, mark and metadata of the updates of the ranges, in order.
+    """Read number, text, mark, metadata and time of the updates of the ranges, in order.
 
     Raises:
         IntegrityError: If one of them is missing.
@@ -216,7 +222,13 @@ def _rows_of(connection: sa.Connection, memory: str, memory_id: int, ranges: lis
     found: list[Any] = []
     for start in range(0, len(ranges), _RANGES_PER_QUERY):
         some = ranges[start : start + _RANGES_PER_QUERY]
-        columns = (VersionRow.number, VersionRow.text, VersionRow.erased_by, VersionRow.metadata_json)
+        columns = (
+            VersionRow.number,
+            VersionRow.text,
+            VersionRow.erased_by,
+            VersionRow.metadata_json,
+            VersionRow.created_at,
+        )
         query = sa.select(*columns).order_by(VersionRow.number)
         query = query.where(
             VersionRow.memory_id == memory_id, sa.or_(*(VersionRow.number.between(*each) for each in some))

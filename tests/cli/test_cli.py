@@ -6,6 +6,7 @@ import re
 import sqlite3
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -440,3 +441,41 @@ def test_a_disk_that_is_full_is_not_taken_for_the_output(
     assert "cannot write the output" not in err
     code, _, err = plume("show", "--json")
     assert json.loads(err)["error"] == "OSError"
+
+
+def test_notes_are_recalled_for_a_question_within_a_period_and_for_nothing_not(plume: Any) -> None:
+    plume("update", "My dog is called Rex.", "--observed-at", "2026-03-04", "--speaker", "Ann")
+    plume("update", "My dog has expired.", "--expires-at", "2026-03-05")
+    code, text, err = plume("recall", "Who is my dog?")
+    assert (code, err) == (0, "")
+    assert text.splitlines()[2] == '- version 1, 2026-03-04, by "Ann": "My dog is called Rex."'
+    assert len(text.splitlines()) == 4
+    found = plume("recall", "Who is my dog?", "--json")[1]
+    assert (found["text"] + "\n", len(found["notes"])) == (text, 1)
+    assert found["notes"][0]["span"] == [0, 21]
+    assert [note["is_current"] for note in plume("recall", "my dog", "--history", "--json")[1]["notes"]] == [
+        True,
+        False,
+    ]
+    assert plume("recall", "-", "--until", "2026-03-04", "-k", "1", stdin="Who is my dog?")[1] == text
+    assert plume("recall", "Who is my dog?", "--until", "2026-03-03")[1:] == (
+        "",
+        "nothing in memory bears on the question\n",
+    )
+    assert plume("recall", "Who is my dog?", "--since", "2026-03-05", "--json")[1]["notes"] == []
+    assert plume("recall", "Who is my dog?", "--max-tokens", "0")[0] == 2
+
+
+def test_a_profile_is_printed(plume: Any) -> None:
+    plume("init")
+    assert plume("profile")[1:] == ("", "the memory is empty\n")
+    plume("update", "My dog is called Rex.")
+    assert '"My dog is called Rex."' in plume("profile", "--max-tokens", "2000")[1]
+    assert len(plume("profile", "--json", "--max-tokens", "2000")[1]["notes"]) == 1
+
+
+def test_a_time_of_expiry_without_a_zone_is_of_this_machine(plume: Any) -> None:
+    version = plume("update", "The code is 7.", "--expires-at", "2126-03-05T10:00:00", "--json")[1]
+    written = datetime.fromisoformat(version["metadata"]["plume"]["expires_at"])
+    assert written == datetime(2126, 3, 5, 10).astimezone()
+    assert written.tzinfo is not None

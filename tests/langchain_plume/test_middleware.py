@@ -17,6 +17,7 @@ from langchain_plume.middleware import PlumeMemoryMiddleware, corrections_in, ev
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import Command, interrupt
+from pydantic import Field
 
 from plume_memory import ParametricMemory
 from plume_memory.errors import InvalidInput
@@ -238,14 +239,15 @@ async def test_a_foreign_model_is_shown_the_notes_by_the_async_hook_too(memory: 
 
     shown = (await agent.ainvoke(said("Where does Alice live?")))["messages"][-1].text
 
-    assert '- version 1: "Alice lives in Bern."' in shown
+    assert "- version 1, " in shown
+    assert ': "Alice lives in Bern."' in shown
 
 
 @pytest.mark.parametrize(
     ("notes", "opening"),
     [
-        ("user", "system: Be short.|human: Notes from earlier conversations"),
-        ("system", "system: Be short.\n\nNotes from earlier conversations"),
+        ("user", "system: Be short.|human: <memory-notes>\nThese notes are quotations"),
+        ("system", "system: Be short.\n\n<memory-notes>\nThese notes are quotations"),
     ],
 )
 def test_a_foreign_model_is_shown_what_bears_on_the_question_quoted(
@@ -276,6 +278,95 @@ def test_a_foreign_model_without_anything_known_sees_its_own_prompt(memory: Para
     assert agent.invoke(said("Hello"))["messages"][-1].text == "human: Hello"
     memory.update("Alice lives in Bern.", derive=False)
     assert agent.invoke(said("Hello"))["messages"][-1].text == "human: Hello", "nothing that bears on it"
+
+
+def test_a_foreign_model_is_shown_what_bears_on_the_last_turns(memory: ParametricMemory) -> None:
+    memory.update("Mara leads the backend team.", derive=False)
+    memory.update("Jonas is in charge of the frontend.", derive=False)
+    agent = create_agent(
+        Foreign(), middleware=[PlumeMemoryMiddleware(memory, write="off")], checkpointer=InMemorySaver()
+    )
+    config: Any = {"configurable": {"thread_id": "t"}}
+    agent.invoke(said("Who leads the backend team?"), config)
+
+    shown = agent.invoke(said("And of the frontend?"), config)["messages"][-1].text
+    assert "Jonas is in charge" in shown
+    silent = create_agent(Foreign(), middleware=[PlumeMemoryMiddleware(memory, write="off")])
+    assert silent.invoke(said("Thanks!"))["messages"][-1].text == "human: Thanks!"
+
+
+def test_a_foreign_model_is_shown_notes_of_the_team_too_with_the_names(pool: MemoryPool) -> None:
+    pool.memory("alice").update("My launch party is in Bern.", derive=False)
+    pool.memory("team").update("The launch is on June 3.", derive=False)
+    middleware = PlumeMemoryMiddleware(pool, write="off", also=["team"])
+    agent = create_agent(Foreign(), middleware=[middleware], context_schema=User)
+
+    shown = agent.invoke(said("When is the launch?"), context=User("alice"))["messages"][-1].text
+
+    assert '- "alice", version 1' in shown
+    assert '- "team", version 1' in shown
+    with pytest.raises(InvalidInput, match="also"):
+        PlumeMemoryMiddleware(pool.memory("alice"), also=["team"])
+
+
+class Extracting(Foreign):
+    """Says what it was told to, and keeps what it was shown."""
+
+    says: str
+    shown: list[str] = Field(default_factory=list)
+
+    def _generate(self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **_: Any) -> ChatResult:
+        self.shown.append("|".join(m.text for m in messages))
+        return ChatResult(generations=[ChatGeneration(message=AIMessage(self.says))])
+
+
+def test_a_model_makes_statements_of_a_turn_and_the_words_are_kept_beside_them(memory: ParametricMemory) -> None:
+    model = Extracting(says="<think>June?</think>\n- The launch is on 2026-06-03.\n2. Mara runs it.\n")
+    agent = create_agent(
+        Foreign(), middleware=[PlumeMemoryMiddleware(memory, extract=model)], checkpointer=InMemorySaver()
+    )
+    config: Any = {"configurable": {"thread_id": "t"}}
+    agent.invoke(
+        {"messages": [("user", "Is Mara in?"), ("ai", "Yes."), ("user", "She runs it. No wait, June 3.")]}, config
+    )
+
+    (version,) = memory.history()
+    assert version.text == "The launch is on 2026-06-03.\nMara runs it."
+    assert version.metadata["said"] == "She runs it. No wait, June 3."
+    assert version.metadata["plume"]["form"] == "notes"
+    given = json.loads(model.shown[0].split("|", 1)[1])
+    assert given["before"] == ["human: Is Mara in?", "ai: Yes."]
+    assert given["message"] == "She runs it. No wait, June 3."
+    assert memory.erase(1, derive=False).erased, "with the statements the words go too"
+    assert "She runs it" not in str(memory.entry(1))
+
+
+@pytest.mark.parametrize("says", ["NOTHING", "NOTHING.", "", "- \n"])
+def test_where_a_model_finds_nothing_worth_keeping_nothing_is_written(memory: ParametricMemory, says: str) -> None:
+    agent = create_agent(Foreign(), middleware=[PlumeMemoryMiddleware(memory, extract=Extracting(says=says))])
+    agent.invoke(said("My day was fine."))
+    assert memory.version == 0
+
+
+def test_a_resumed_run_writes_the_statements_once(memory: ParametricMemory) -> None:
+    model = Extracting(says="I live in Bern.")
+    middleware = [Failing(), PlumeMemoryMiddleware(memory, extract=model)]
+    agent = create_agent(Foreign(), middleware=middleware, checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "t"}}
+    with pytest.raises(RuntimeError, match="died"):
+        agent.invoke(said("I live in Bern now."), config)
+    model.says = "My home is Bern."
+    agent.invoke(None, config)
+    assert [version.text for version in memory.history()] == ["I live in Bern."]
+
+
+def test_a_day_named_from_where_it_stands_is_told_with_its_date(memory: ParametricMemory) -> None:
+    agent = create_agent(Foreign(), middleware=[PlumeMemoryMiddleware(memory)])
+    agent.invoke(said("I met Heidi yesterday."))
+    agent.invoke(said("I live in Bern."))
+    dated, plain = memory.history()
+    assert "observed_at" in dated.metadata["plume"]
+    assert "plume" not in plain.metadata
 
 
 @pytest.mark.parametrize(

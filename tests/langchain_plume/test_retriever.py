@@ -38,7 +38,7 @@ class TestPlumeRetriever(RetrieversIntegrationTests):
 
     @property
     def retriever_query_example(self) -> str:
-        return "Where does Alice live?"
+        return "Where do Alice and Bob live? Who has a dog?"  # the suite asks for as many as it wants
 
 
 @pytest.fixture
@@ -46,19 +46,20 @@ def memory(tmp_path: Path) -> ParametricMemory:
     return filled(f"sqlite:///{tmp_path / 'plume.db'}")
 
 
-def test_documents_are_the_routed_units_in_their_order(memory: ParametricMemory) -> None:
+def test_documents_are_what_bears_on_the_question_the_best_first(memory: ParametricMemory) -> None:
     documents = PlumeRetriever(memory=memory).invoke("Where did Alice move?")
 
+    assert [d.page_content for d in documents] == ["Alice moved to Zurich.", "Alice lives in Bern."]
     routed = memory.route("Where did Alice move?", k=4)
-    assert [d.page_content for d in documents] == [one.unit.text for one in routed]
-    assert [d.metadata["score"] for d in documents] == [one.score for one in routed]
+    assert [d.metadata["score"] for d in documents] == [one.score for one in routed[:2]]
     first = documents[0]
     assert first.page_content == "Alice moved to Zurich."
     assert first.id == "alice:4:0-22"
-    created = first.metadata.pop("created_at")
-    assert datetime.fromisoformat(created) == memory.history()[3].created_at
+    said = first.metadata.pop("said_at")
+    assert datetime.fromisoformat(said) == memory.history()[3].created_at
     place = {"memory": "alice", "version": 4, "start": 0, "end": 22}
-    assert first.metadata == {"score": routed[0].score, "superseded": False, **place}
+    assert first.metadata == {"score": routed[0].score, "speaker": None, **place}
+    assert PlumeRetriever(memory=memory).invoke("zebra") == []
 
 
 def test_documents_follow_the_reader_where_the_engine_has_it() -> None:
@@ -69,8 +70,11 @@ def test_documents_follow_the_reader_where_the_engine_has_it() -> None:
 
     documents = PlumeRetriever(memory=memory, k=99).invoke("Where did Alice move?")
 
-    assert [d.page_content for d in documents] == [one.unit.text for one in memory.route("Where did Alice move?", k=99)]
-    assert {d.page_content for d in documents} == set(FACTS)
+    routed = [one.unit.text for one in memory.route("Where did Alice move?", k=99)]
+    assert [d.page_content for d in documents] == [
+        text for text in routed if text in {d.page_content for d in documents}
+    ]
+    assert {d.page_content for d in documents} >= set(FACTS) - {"Alice lives in Bern."}
     assert all(0 < d.metadata["score"] < 1 for d in documents), "every unit of a short history is read"
 
 
@@ -78,14 +82,14 @@ def test_ids_tell_the_units_of_one_update_apart(memory: ParametricMemory) -> Non
     memory.update(" ".join(f"Paragraph {n} speaks of a zebra at length." for n in range(8)), derive=False)
 
     documents = PlumeRetriever(memory=memory, k=99).invoke("zebra")
-    assert len({d.id for d in documents}) == len(documents) > len(FACTS) + 1
+    assert len({d.id for d in documents}) == len(documents) > 3
 
 
 def test_a_forgotten_text_is_not_retrieved(memory: ParametricMemory) -> None:
     memory.forget(4)
 
     assert PlumeRetriever(memory=memory, k=1).invoke("Alice")[0].page_content == "Alice lives in Bern."
-    assert len(PlumeRetriever(memory=memory, k=99).invoke("Alice")) == len(FACTS) - 1
+    assert len(PlumeRetriever(memory=memory, k=99).invoke("Alice")) == 1
 
 
 def test_an_empty_memory_has_no_documents() -> None:

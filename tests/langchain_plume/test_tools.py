@@ -16,8 +16,6 @@ from langchain_tests.integration_tests import ToolsIntegrationTests
 from langchain_tests.unit_tests import ToolsUnitTests
 
 from plume_memory.memory import ParametricMemory
-from plume_memory.policy import AnswerPolicy
-from plume_memory.retrieval.retrieve import SHORTLIST
 from plume_memory.testing import tiny_engine
 
 ENGINE = tiny_engine()
@@ -55,7 +53,7 @@ class _Forget(_Suite):
 
 class _Recall(_Suite):
     tool_constructor = RecallTool
-    tool_invoke_params_example = {"query": "Where does Alice live?", "k": 2}  # noqa: RUF012 — as above
+    tool_invoke_params_example = {"question": "Where does Alice live?", "k": 2}  # noqa: RUF012 — as above
 
 
 class _History(_Suite):
@@ -104,7 +102,7 @@ def test_memory_tools_are_the_four_with_their_arguments_and_no_memory_in_sight(m
     assert {s["name"]: list(s["parameters"]["properties"]) for s in schemas} == {
         "remember": ["text"],
         "forget": ["version", "text"],
-        "recall": ["query", "k"],
+        "recall": ["question", "k"],
         "history": ["limit"],
     }
     assert not any("ParametricMemory" in repr(tool) for tool in tools)
@@ -150,7 +148,7 @@ def test_an_error_is_an_answer_unless_asked_otherwise(memory: ParametricMemory) 
     [
         (RememberTool(), {"text": "A."}),
         (ForgetTool(), {"version": 1}),
-        (RecallTool(), {"query": "A"}),
+        (RecallTool(), {"question": "A"}),
         (HistoryTool(), {}),
     ],
     ids=lambda value: value.name if isinstance(value, BaseTool) else "",
@@ -252,49 +250,20 @@ def test_many_updates_that_fit_are_not_all_listed(memory: ParametricMemory) -> N
 # --- recall and history -------------------------------------------------------------------------------
 
 
-def test_recall_returns_what_the_router_finds_word_for_word(facts: ParametricMemory) -> None:
-    found = json.loads(str(called(RecallTool(memory=facts), query="a cat", k=2).content))
+def test_recall_returns_the_notes_that_bear_on_a_question(facts: ParametricMemory) -> None:
+    found = str(called(RecallTool(memory=facts), question="Whose is the cat?", k=2).content)
 
-    routed = facts.route("a cat", k=2)
-    assert found["memory_version"] == 5
-    assert found["passages"] == [
-        {"version": one.unit.version, "score": float(f"{one.score:.3g}"), "text": one.unit.text}
-        for one in routed
-        if one.score > 0
-    ]
-    assert found["passages"][0]["text"] == "Alice has a cat."
+    assert found == facts.recall("Whose is the cat?", k=2).text
+    assert '"Alice has a cat."' in found
+    assert "version 2" in found
 
 
-@pytest.mark.parametrize(("query", "versions"), [("Alice CAT", {1, 2, 3}), ("zebra", set()), ("猫", set())])
-def test_recall_leaves_out_what_shares_no_word_with_the_query(
-    facts: ParametricMemory, query: str, versions: set[int]
-) -> None:
-    found = json.loads(str(called(RecallTool(memory=facts), query=query, k=9).content))
-
-    assert {passage["version"] for passage in found["passages"]} == versions
-
-
-def test_recall_where_a_reader_ranks_leaves_out_what_was_neither_read_nor_shares_a_word() -> None:
-    engine = tiny_engine(policy=AnswerPolicy(retrieval="reader"))
-    memory = ParametricMemory.open("alice", url="sqlite://", engine=engine)
-    for n in range(SHORTLIST + 3):
-        memory.update(f"Bird {n} sang.", derive=False)
-
-    def recalled(query: str) -> list[dict[str, Any]]:
-        return list(json.loads(str(called(RecallTool(memory=memory), query=query, k=20).content))["passages"])
-
-    assert len(memory.route("zebra", k=99)) == SHORTLIST + 3
-    assert [one.score > 0 for one in memory.route("zebra", k=99)] == [True] * SHORTLIST + [False] * 3
-    assert all(one.score > 0 for one in memory.route("bird", k=99)), "a word is shared"
-    assert len(recalled("zebra")) == 20
-    assert all(0 < passage["score"] < 1 for passage in recalled("zebra")), "rounding makes no score 0"
-
-
-def test_recall_of_an_empty_memory_is_empty_and_an_empty_query_is_refused(memory: ParametricMemory) -> None:
-    found = json.loads(str(called(RecallTool(memory=memory), query="cat").content))
-
-    assert found == {"memory_version": 0, "passages": []}
-    assert called(RecallTool(memory=memory), query=" ").status == "error"
+def test_recall_says_that_nothing_bears_on_a_question_and_an_empty_one_is_refused(memory: ParametricMemory) -> None:
+    nothing = "Nothing in memory bears on that."
+    assert called(RecallTool(memory=memory), question="cat").content == nothing
+    memory.update("Alice lives in Bern.", derive=False)
+    assert called(RecallTool(memory=memory), question="zebra").content == nothing
+    assert called(RecallTool(memory=memory), question=" ").status == "error"
 
 
 def test_history_tells_the_newest_entries_and_the_texts_that_hold(facts: ParametricMemory) -> None:

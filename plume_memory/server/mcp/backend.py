@@ -7,7 +7,8 @@ names. Every operation raises the library's errors.
 from dataclasses import dataclass
 from typing import Protocol
 
-from plume_memory.records import Answer, Difference, ErasureCertificate, ScoredUnit, Version
+from plume_memory.recalling.notes import Recall, RemoteRecallOptions
+from plume_memory.records import Answer, Difference, ErasureCertificate, Version
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,14 +22,6 @@ class Target:
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Ranking:
-    """The best units for a question, best first."""
-
-    version: int
-    units: list[ScoredUnit]
-
-
 class Backend(Protocol):
     """The memories that one caller may use."""
 
@@ -39,11 +32,11 @@ class Backend(Protocol):
     async def remember(self, memory: str | None, text: str, idempotency_key: str | None) -> Version:
         """Append an update; it is durable when this returns."""
 
-    async def recall(self, memory: str | None, question: str, version: int | None) -> Answer:
+    async def ask(self, memory: str | None, question: str, version: int | None) -> Answer:
         """Answer from a version (None: the newest), or say that the memory does not know."""
 
-    async def search(self, memory: str | None, query: str, k: int) -> Ranking:
-        """Rank the units of the newest version."""
+    async def recall(self, memory: str | None, question: str, options: RemoteRecallOptions) -> Recall:
+        """Return the notes of the newest version that bear on a question."""
 
     async def history(self, memory: str | None, after: int | None, limit: int) -> list[Version]:
         """Return entries of the log, oldest first: the newest ones, or the first behind version `after`."""

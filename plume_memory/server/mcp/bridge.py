@@ -2,9 +2,10 @@
 
 import asyncio
 
+from plume_memory.recalling.notes import Recall, RemoteRecallOptions
 from plume_memory.records import Answer, Difference, ErasureCertificate, Version
 from plume_memory.remote import RemoteMemory, RemotePool
-from plume_memory.server.mcp.backend import Ranking, Target
+from plume_memory.server.mcp.backend import Target
 
 
 class Bridge:
@@ -28,22 +29,17 @@ class Bridge:
         own = await self._found(memory)
         return await asyncio.to_thread(own.update, text, idempotency_key=idempotency_key, derive="later")
 
-    async def recall(self, memory: str | None, question: str, version: int | None) -> Answer:
+    async def ask(self, memory: str | None, question: str, version: int | None) -> Answer:
         """See `Backend`."""
         own = await self._found(memory)
         if version is None:
             return await asyncio.to_thread(own.ask, question)
         return await asyncio.to_thread(lambda: own.at(version=version).ask(question))
 
-    async def search(self, memory: str | None, query: str, k: int) -> Ranking:
+    async def recall(self, memory: str | None, question: str, options: RemoteRecallOptions) -> Recall:
         """See `Backend`."""
         own = await self._found(memory)
-
-        def ranked() -> Ranking:
-            pinned = own.at()
-            return Ranking(pinned.version, pinned.route(query, k=k))
-
-        return await asyncio.to_thread(ranked)
+        return await asyncio.to_thread(lambda: own.recall(question, **options))
 
     async def history(self, memory: str | None, after: int | None, limit: int) -> list[Version]:
         """See `Backend`."""

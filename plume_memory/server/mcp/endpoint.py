@@ -111,7 +111,7 @@ def _backend_of(context: Context) -> Backend:
 def _memory_of(serving: Serving, caller: Caller, request: Request) -> ListedMemory | None:
     """The memory that all calls of a request are about; None where each names one."""
     if VERSION_HEADER in request.headers:
-        raise invalid(f"{VERSION_HEADER} does not hold for tools: `recall` takes the version.", param=VERSION_HEADER)
+        raise invalid(f"{VERSION_HEADER} does not hold for tools: `ask` takes the version.", param=VERSION_HEADER)
     found = addressed(serving.directory, caller, sources_of(caller, serving.settings, request.headers))
     if found is not None and found.memory is None:
         raise MemoryNotFound(f"There is no memory {found.new_name!r}: create it first.")

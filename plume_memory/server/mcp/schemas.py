@@ -1,12 +1,13 @@
 """What the tools take and give. Descriptions are read by models: they say when and what, in few words."""
 
-from datetime import datetime
+from datetime import date, datetime
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from plume_memory.recalling.notes import NOTES, Note, Recall, RemoteRecallOptions
 from plume_memory.records import Answer, Difference, ErasureCertificate, Transition, Version, VersionKind
-from plume_memory.server.mcp.backend import Ranking, Target
+from plume_memory.server.mcp.backend import Target
 from plume_memory.server.settings import MAX_NUMBER, UPDATE_CHARS
 from plume_memory.store.checks import MAX_NAME
 
@@ -35,18 +36,26 @@ class RememberArguments(Arguments):
     ] = None
 
 
-class RecallArguments(Arguments):
-    """Of `recall`."""
+class AskArguments(Arguments):
+    """Of `ask`."""
 
     question: Annotated[Said, Field(description="One question, complete in itself.")]
     version: Annotated[NumberOrNone | None, Field(description="As of this version; the newest by default.")] = None
 
 
-class SearchArguments(Arguments):
-    """Of `search`."""
+class RecallArguments(Arguments):
+    """Of `recall`."""
 
-    query: Annotated[Said, Field(description="A question or words.")]
-    k: Annotated[int, Field(ge=1, le=50, description="At most so many.")] = 5
+    question: Annotated[Said, Field(description="What you want to know, complete in itself.")]
+    k: Annotated[int, Field(ge=1, le=50, description="At most so many notes.")] = NOTES
+    history: Annotated[bool, Field(description="Also what does not hold any more.")] = False
+    since: Annotated[date | None, Field(description="Only what was said from that day on.")] = None
+    until: Annotated[date | None, Field(description="Only what was said until that day.")] = None
+
+    @property
+    def options(self) -> RemoteRecallOptions:
+        """What goes with the question."""
+        return {"k": self.k, "history": self.history, "since": self.since, "until": self.until}
 
 
 class HistoryArguments(Arguments):
@@ -114,7 +123,7 @@ class TextOf(BaseModel):
         return cls(version=version, text=text[:SHOWN_CHARS], is_cut=len(text) > SHOWN_CHARS)
 
 
-class Recalled(BaseModel):
+class Answered(BaseModel):
     """An answer, and what it is from."""
 
     answer: str
@@ -137,28 +146,40 @@ class Recalled(BaseModel):
         )
 
 
-class FoundUnit(TextOf):
-    """A piece of what the memory holds."""
-
-    score: float
-    superseded: bool
-    """A later piece took its place."""
-
-
-class Found(BaseModel):
-    """The best pieces, best first."""
+class NotePlace(BaseModel):
+    """Where a note is from. Its words stand in the text alone, quoted."""
 
     version: int
-    units: list[FoundUnit]
+    start: int
+    end: int
+    day: date
+    score: float
+    is_current: bool
 
     @classmethod
-    def of(cls, ranking: Ranking) -> Self:
-        """Make one of a ranking."""
-        units = [
-            FoundUnit(**dict(TextOf.of(one.unit.version, one.unit.text)), score=one.score, superseded=one.superseded)
-            for one in ranking.units
-        ]
-        return cls(version=ranking.version, units=units)
+    def of(cls, note: Note) -> Self:
+        """Make one of a note."""
+        return cls(
+            version=note.version,
+            start=note.span.start,
+            end=note.span.end,
+            day=note.day,
+            score=note.score,
+            is_current=note.is_current,
+        )
+
+
+class Recalled(BaseModel):
+    """The notes that bear on a question, oldest first."""
+
+    text: str
+    """What they say; empty where nothing bears on it."""
+    notes: list[NotePlace]
+
+    @classmethod
+    def of(cls, found: Recall) -> Self:
+        """Make one of a recall."""
+        return cls(text=found.text, notes=[NotePlace.of(note) for note in found.notes])
 
 
 class HistoryEntry(TextOf):

@@ -6,10 +6,11 @@ from typing import TypeVar
 
 from plume_memory.errors import MemoryNotFound, PlumeError
 from plume_memory.memory import ParametricMemory
+from plume_memory.recalling.notes import Recall, RemoteRecallOptions
 from plume_memory.records import Answer, Difference, ErasureCertificate, ForgetOptions, Version
 from plume_memory.server.answers import GONE, RunningAnswer
 from plume_memory.server.auth import Caller
-from plume_memory.server.mcp.backend import Ranking, Target
+from plume_memory.server.mcp.backend import Target
 from plume_memory.server.pinning import ROWS, keep, pin
 from plume_memory.server.rest.common import opened
 from plume_memory.server.rest.writing import erased_now
@@ -45,7 +46,7 @@ class Served:
 
         return await self._logged(memory, "memory:write", write)
 
-    async def recall(self, memory: str | None, question: str, version: int | None) -> Answer:
+    async def ask(self, memory: str | None, question: str, version: int | None) -> Answer:
         """See `Backend`."""
         serving = self._serving
 
@@ -59,14 +60,13 @@ class Served:
 
         return await self._answered(memory, answered)
 
-    async def search(self, memory: str | None, query: str, k: int) -> Ranking:
+    async def recall(self, memory: str | None, question: str, options: RemoteRecallOptions) -> Recall:
         """See `Backend`."""
 
-        def ranked(found: ListedMemory, _: RunningAnswer) -> Ranking:
-            snapshot = pin(self._serving, found, None).snapshot
-            return Ranking(snapshot.version, snapshot.route(query, k=k))
+        def recalled(found: ListedMemory, _: RunningAnswer) -> Recall:
+            return pin(self._serving, found, None).snapshot.recall(question, **options)
 
-        return await self._answered(memory, ranked)
+        return await self._answered(memory, recalled)
 
     async def history(self, memory: str | None, after: int | None, limit: int) -> list[Version]:
         """See `Backend`."""

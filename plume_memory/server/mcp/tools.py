@@ -13,14 +13,15 @@ from pydantic import BaseModel, ValidationError, create_model
 from plume_memory.errors import PlumeError
 from plume_memory.server.mcp.backend import Backend
 from plume_memory.server.mcp.schemas import (
+    Answered,
     Arguments,
+    AskArguments,
     DiffArguments,
     Differs,
     EraseArguments,
     Erased,
     ForgetArguments,
     Forgotten,
-    Found,
     HistoryArguments,
     HistoryPage,
     MemoryName,
@@ -28,7 +29,6 @@ from plume_memory.server.mcp.schemas import (
     Recalled,
     RememberArguments,
     Remembered,
-    SearchArguments,
 )
 from plume_memory.server.problems import problem_of
 
@@ -38,11 +38,11 @@ async def _remember(backend: Backend, memory: str | None, given: RememberArgumen
 
 
 async def _recall(backend: Backend, memory: str | None, given: RecallArguments) -> Recalled:
-    return Recalled.of(await backend.recall(memory, given.question, given.version))
+    return Recalled.of(await backend.recall(memory, given.question, given.options))
 
 
-async def _search(backend: Backend, memory: str | None, given: SearchArguments) -> Found:
-    return Found.of(await backend.search(memory, given.query, given.k))
+async def _ask(backend: Backend, memory: str | None, given: AskArguments) -> Answered:
+    return Answered.of(await backend.ask(memory, given.question, given.version))
 
 
 async def _history(backend: Backend, memory: str | None, given: HistoryArguments) -> HistoryPage:
@@ -157,18 +157,18 @@ TOOLS = (
     _tool(
         "recall",
         "Recall",
-        "Answer a question from the memory alone. `known` false: it was not told; do not guess in its place.",
+        "Look up what the memory holds on a question: dated notes, oldest first, to be read by yourself.",
         RecallArguments,
         Recalled,
         _recall,
     ),
     _tool(
-        "search",
-        "Search",
-        "Find what the memory holds on a question, word by word, best first, to be read by yourself.",
-        SearchArguments,
-        Found,
-        _search,
+        "ask",
+        "Ask",
+        "Have the memory answer a question by itself. `known` false: it was not told; do not guess in its place.",
+        AskArguments,
+        Answered,
+        _ask,
     ),
     _tool(
         "history",

@@ -1,10 +1,11 @@
 """Bodies of questions and answers in memory's own shape."""
 
-from datetime import datetime
+from datetime import date, datetime
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema, model_validator
 
+from plume_memory.recalling.notes import MAX_TOKENS, NOTES, Recall
 from plume_memory.records import Answer, ScoredUnit, Signals, TokenTrace, Usage
 from plume_memory.server.rest.schemas import Incoming, NumberOrNone
 
@@ -31,8 +32,7 @@ class Question(Incoming):
 
     @model_validator(mode="after")
     def _asks_one_thing(self) -> Self:
-        if (self.question is None) == (self.messages is None):
-            raise ValueError("give `question` or `messages`, one of them")
+        _check_one_question(self.question, self.messages)
         return self
 
 
@@ -79,6 +79,91 @@ class TraceOut(AnswerOut):
     created_at: datetime
 
 
+def _day_or_moment(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    return date.fromisoformat(value) if len(value) == len("2026-03-04") else datetime.fromisoformat(value)
+
+
+DayOrMoment = Annotated[
+    datetime | date, BeforeValidator(_day_or_moment), WithJsonSchema({"type": "string"}, mode="validation")
+]
+"""ISO 8601; without a zone UTC."""
+
+
+class RecallQuestion(Incoming):
+    """What notes are wanted for: a question, or a conversation that ends with one."""
+
+    question: Annotated[str, Field(min_length=1)] | None = None
+    messages: Annotated[list[Turn], Field(min_length=1)] | None = None
+    k: Annotated[int, Field(ge=1, le=100)] = NOTES
+    max_tokens: Annotated[int, Field(ge=1)] = MAX_TOKENS
+    history: bool = False
+    """Whether what does not hold any more comes too, marked."""
+    since: DayOrMoment | None = None
+    until: DayOrMoment | None = None
+    """A day counts whole."""
+    version: NumberOrNone | None = None
+
+    @model_validator(mode="after")
+    def _asks_one_thing(self) -> Self:
+        _check_one_question(self.question, self.messages)
+        return self
+
+
+class NoteOut(BaseModel):
+    """A note as a model may read it."""
+
+    version: int
+    span: list[int]
+    text: str
+    said_at: datetime
+    speaker: str | None
+    score: float
+    rank: int
+    is_current: bool
+    completes: bool
+
+
+class Recalled(BaseModel):
+    """The notes that bear on a question, oldest first, and the text that shows them."""
+
+    memory: str
+    """Id."""
+    version: int
+    question: str
+    """The words that were looked up."""
+    notes: list[NoteOut]
+    tokens: int
+    text: str
+
+    @classmethod
+    def of(cls, found: Recall, *, memory: str, version: int) -> Self:
+        """Make one of a recall."""
+        notes = [
+            NoteOut(
+                version=note.version,
+                span=list(note.span),
+                text=note.text,
+                said_at=note.said_at,
+                speaker=note.speaker,
+                score=note.score,
+                rank=note.rank,
+                is_current=note.is_current,
+                completes=note.completes,
+            )
+            for note in found.notes
+        ]
+        return cls(
+            memory=memory,
+            version=version,
+            question=found.question,
+            notes=notes,
+            tokens=found.tokens,
+            text=found.text,
+        )
+
+
 class RouteQuestion(Incoming):
     """What units are ranked for."""
 
@@ -93,3 +178,8 @@ class Routed(BaseModel):
     memory: str
     version: int
     units: list[ScoredUnit]
+
+
+def _check_one_question(question: str | None, messages: list[Turn] | None) -> None:
+    if (question is None) == (messages is None):
+        raise ValueError("give `question` or `messages`, one of them")

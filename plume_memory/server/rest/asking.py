@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from fastapi import APIRouter, Request, Response
 
 from plume_memory.cancel import Cancel
+from plume_memory.recalling.notes import RecallOptions
 from plume_memory.server.answers import waited
 from plume_memory.server.auth import Caller
 from plume_memory.server.pinning import ROWS, Pinned, keep, pin, timeout_s
 from plume_memory.server.problems import Problem, problem_document
-from plume_memory.server.rest.answer_schemas import AnswerOut, Question, Routed, RouteQuestion
+from plume_memory.server.rest.answer_schemas import AnswerOut, Question, Recalled, RecallQuestion, Routed, RouteQuestion
 from plume_memory.server.rest.common import MemoryId, memory_of
 from plume_memory.server.rest.schemas import PROBLEMS
 from plume_memory.server.state import Identified, Serving, ServingNow
@@ -80,6 +81,35 @@ async def route(
     return Routed(memory=memory.id, version=pinned.snapshot.version, units=units)
 
 
+@router.post("/recall", response_model=Recalled)
+async def recall(
+    request: Request,
+    response: Response,
+    number: MemoryId,
+    body: RecallQuestion,
+    serving: ServingNow,
+    caller: Identified,
+) -> Recalled:
+    """Give the notes that bear on a question, quoted for a model of the caller's own; often none."""
+    memory = await memory_of(request, serving, caller, number, "memory:read")
+    serving.limits.rows(caller.key_id, ROWS)
+    running = serving.answers.begin(memory.log_name)
+    options: RecallOptions = {
+        "k": body.k,
+        "max_tokens": body.max_tokens,
+        "history": body.history,
+        "since": body.since,
+        "until": body.until,
+    }
+    try:
+        pinned = await waited(request, running, lambda: pin(serving, memory, body.version))
+        found = await waited(request, running, lambda: pinned.snapshot.recall(_asked(body), **options))
+    finally:
+        running.end()
+    response.headers["cache-control"] = "no-store"
+    return Recalled.of(found, memory=memory.id, version=pinned.snapshot.version)
+
+
 def _events(
     serving: Serving, caller: Caller, pinned: Pinned, body: Question, options: "AskOptions"
 ) -> Generator[bytes, None, None]:
@@ -100,7 +130,7 @@ def _failed(problem: Problem, request_id: str) -> bytes:
     return event(problem_document(problem, request_id), name="error")
 
 
-def _asked(body: Question) -> "str | list[Message]":
+def _asked(body: Question | RecallQuestion) -> "str | list[Message]":
     if body.question is not None:
         return body.question
     return [{"role": turn.role, "content": turn.content} for turn in body.messages or []]

@@ -66,6 +66,7 @@ def router() -> APIRouter:
                 form=body.form,
                 speaker=body.speaker,
                 observed_at=body.observed_at,
+                expires_at=body.expires_at,
                 idempotency_key=idempotency_key,
                 expected_version=expected,
                 metadata=body.metadata,

@@ -59,7 +59,7 @@ async def test_both_eras_are_served(served: Served, alice: str, mode: str, versi
         assert client.server_info.name == "plume"
         assert "memory" not in (await client.list_tools()).tools[0].input_schema["properties"]
         assert (await said(client, "remember", text="Bob has a boat."))["version"] == 2
-        answer = await said(client, "recall", question="Where does Alice live?")
+        answer = await said(client, "ask", question="Where does Alice live?")
         assert (answer["known"], answer["evidence"][0]["text"]) == (True, "Alice lives in Bern.")
         assert (await said(client, "history"))["entries"][0]["text"] == "Bob has a boat."
         history = (await client.read_resource(f"plume://memories/{alice}/history")).contents[0]
@@ -83,11 +83,11 @@ async def test_a_scope_that_a_key_has_not_is_refused(served: Served, alice: str,
         assert "forbidden" in await said(client, "remember", text="Alice swims.")
         assert "forbidden" in await said(client, "forget", version=1)
         assert "forbidden" in await said(client, "erase", version=1, confirm="erase")
-        assert (await said(client, "recall", question="Where does Alice live?"))["known"]
+        assert (await said(client, "ask", question="Where does Alice live?"))["known"]
     async with connected(served, served.key("memory:read", "memory:write", memory=alice), mode) as client:
         assert "forbidden" in await said(client, "erase", version=1, confirm="erase")
     async with connected(served, served.key("memory:write", memory=alice), mode) as client:
-        for tool, arguments in (("recall", {"question": "x"}), ("search", {"query": "x"}), ("history", {})):
+        for tool, arguments in (("ask", {"question": "x"}), ("recall", {"question": "x"}), ("history", {})):
             assert "forbidden" in await said(client, tool, **arguments)
     assert [one.text for one in served.serving.pool.memory(_log_name(served, alice)).history()] == [
         "Alice lives in Bern."
@@ -99,8 +99,8 @@ async def test_another_tenants_memory_is_not_found(served: Served, alice: str) -
     name = served.serving.directory.get("default", alice).name
     calls: list[tuple[str, dict[str, Any]]] = [
         ("remember", {"text": "Alice is dead."}),
-        ("recall", {"question": "Where does Alice live?"}),
-        ("search", {"query": "Alice"}),
+        ("ask", {"question": "Where does Alice live?"}),
+        ("recall", {"question": "Alice"}),
         ("history", {}),
         ("diff", {"from": 0, "to": 1}),
         ("forget", {"version": 1}),
@@ -177,7 +177,7 @@ def test_what_is_no_call_is_refused(served: Served, alice: str) -> None:
             assert 400 <= refused.status_code < 500, body
         assert http.post("/mcp", json={"x": "y" * (1 << 20)}, headers=ACCEPTS).status_code == 413
         versioned = http.post("/mcp", json=LIST, headers={**ACCEPTS, "x-plume-version": "1"})
-        assert (versioned.status_code, "recall" in versioned.json()["detail"]) == (400, True)
+        assert (versioned.status_code, "ask" in versioned.json()["detail"]) == (400, True)
 
 
 def test_an_answer_is_json_and_no_session_is_kept(served: Served, alice: str) -> None:
@@ -200,8 +200,8 @@ async def test_the_limits_are_rests(serve: Callable[..., Served]) -> None:
     made = served.serving.directory.create("default", "alice")
     async with connected(served, served.key(memory=made.id)) as client:
         await said(client, "remember", text="Alice lives in Bern.")
-        assert (await said(client, "recall", question="Where does Alice live?"))["version"] == 1
-        assert "rate-limited" in await said(client, "search", query="Alice")
+        assert (await said(client, "ask", question="Where does Alice live?"))["version"] == 1
+        assert "rate-limited" in await said(client, "recall", question="Alice")
     few = serve(requests_per_minute=1)
     with few.client() as http:
         assert http.post("/mcp", json=INITIALIZE, headers=ACCEPTS).status_code == 200
@@ -214,12 +214,12 @@ async def test_an_erasure_ends_what_is_being_answered_from_it(serve: Callable[..
     key = served.key(memory=made.id)
     async with connected(served, key) as client:
         await said(client, "remember", text="Alice lives in Bern.")
-        recalled = await said(client, "recall", question="Where does Alice live?")
+        recalled = await said(client, "ask", question="Where does Alice live?")
         assert recalled["known"]
         assert len(served.serving.traces._kept) == 1
         await said(client, "erase", version=1, confirm="erase")
         assert len(served.serving.traces._kept) == 0
-        assert (await said(client, "recall", question="Where does Alice live?"))["known"] is False
+        assert (await said(client, "ask", question="Where does Alice live?"))["known"] is False
 
 
 async def test_two_clients_of_either_era_write_at_once(served: Served, alice: str) -> None:
@@ -229,7 +229,7 @@ async def test_two_clients_of_either_era_write_at_once(served: Served, alice: st
         async with connected(served, key, mode) as client:
             for at in range(8):
                 await said(client, "remember", text=f"{who} says {at}.", idempotency_key=f"{who} {at}")
-            await said(client, "recall", question=f"What does {who} say?")
+            await said(client, "ask", question=f"What does {who} say?")
 
     await asyncio.gather(writes("Alice", "auto"), writes("Bob", "legacy"))
     history = served.serving.pool.memory(_log_name(served, alice)).history()
@@ -254,11 +254,11 @@ def test_a_client_that_leaves_frees_its_rows(serve: Callable[..., Served], mode:
         "jsonrpc": "2.0",
         "id": 1,
         "method": "tools/call",
-        "params": {"name": "recall", "arguments": {"question": "Where does Alice live?"}},
+        "params": {"name": "ask", "arguments": {"question": "Where does Alice live?"}},
     }
     headers = {**ACCEPTS, "mcp-protocol-version": mode}
     if mode == "2026-07-28":
-        headers |= {"mcp-method": "tools/call", "mcp-name": "recall"}
+        headers |= {"mcp-method": "tools/call", "mcp-name": "ask"}
         call["params"]["_meta"] = {
             "io.modelcontextprotocol/protocolVersion": mode,
             "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},

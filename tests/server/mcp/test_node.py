@@ -62,5 +62,5 @@ def test_the_inspector_lists_and_calls(open_server: Served) -> None:
     assert "remember" in str(inspect("--method", "tools/list"))
     call = ("--method", "tools/call", "--tool-name")
     assert inspect(*call, "remember", "--tool-arg", "text=Alice lives in Bern.")["isError"] is False
-    answer = inspect(*call, "recall", "--tool-arg", "question=Where does Alice live?")
+    answer = inspect(*call, "ask", "--tool-arg", "question=Where does Alice live?")
     assert "Alice lives in Bern." in str(answer["structuredContent"])

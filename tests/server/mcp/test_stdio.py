@@ -52,7 +52,7 @@ async def test_a_program_of_ones_own(tmp_path: Path, model_folder: Path, mode: s
     async with started(*options, mode=mode) as client:
         assert client.protocol_version == version
         assert (await said(client, "remember", text="Alice lives in Bern."))["version"] == 1
-        answer = await said(client, "recall", question="Where does Alice live?")
+        answer = await said(client, "ask", question="Where does Alice live?")
         assert answer["evidence"][0]["text"] == "Alice lives in Bern."
         assert (await said(client, "erase", version=1, confirm="erase"))["erased"] == [1]
     with MemoryPool(url, model=str(model_folder), hypernetwork="none") as pool:
@@ -69,7 +69,7 @@ def test_stdout_has_messages_alone_and_the_model_loads_at_the_first_question(
         ),
         ("tools/list", {}),
         ("tools/call", {"name": "remember", "arguments": {"text": "Alice lives in Bern."}}),
-        ("tools/call", {"name": "recall", "arguments": {"question": "Where does Alice live?"}}),
+        ("tools/call", {"name": "ask", "arguments": {"question": "Where does Alice live?"}}),
     ]
     options = ("-m", "alice", "--db", f"sqlite:///{tmp_path / 'log.db'}", "--model", str(model_folder))
     with subprocess.Popen(
@@ -106,7 +106,7 @@ async def test_two_programs_on_one_database_lose_nothing(tmp_path: Path, model_f
     async with started(*options) as one, started(*options) as other:
         await asyncio.gather(writes(one, "Alice"), writes(other, "Bob"))
         assert len((await said(one, "history", limit=100))["entries"]) == 20
-        assert (await said(other, "recall", question="What does Alice say?"))["version"] == 20
+        assert (await said(other, "ask", question="What does Alice say?"))["version"] == 20
     with MemoryPool(url, model=str(model_folder), hypernetwork="none") as pool:
         assert pool.memory("alice", create=False).verify().versions == 20
 
@@ -118,8 +118,8 @@ async def test_a_bridge_shares_the_servers_model(served: Served) -> None:
     async with started(*options, PLUME_KEY=key) as one, started(*options, PLUME_KEY=key, mode="legacy") as other:
         assert (await said(one, "remember", text="Alice lives in Bern."))["version"] == 1
         first, second = await asyncio.gather(
-            said(one, "recall", question="Where does Alice live?"),
-            said(other, "recall", question="Where does Alice live?"),
+            said(one, "ask", question="Where does Alice live?"),
+            said(other, "ask", question="Where does Alice live?"),
         )
         assert first["answer"] == second["answer"]
         assert first["evidence"][0]["text"] == "Alice lives in Bern."
@@ -134,15 +134,15 @@ async def test_a_bridge_does_what_the_server_does(served: Served) -> None:
             assert "memory" not in (await client.list_tools()).tools[0].input_schema["properties"]
             for at in range(3):
                 assert (await said(client, "remember", text=f"Bob has {at} boats."))["version"] == at + 1
-            assert (await said(client, "recall", question="How many boats?", version=1))["version"] == 1
-            found = await said(client, "search", query="boats", k=2)
-            assert (found["version"], len(found["units"])) == (3, 2)
+            assert (await said(client, "ask", question="How many boats?", version=1))["version"] == 1
+            found = await said(client, "recall", question="boats", k=2, since="2020-01-01")
+            assert [one["version"] for one in found["notes"]] == [2, 3]
             assert [one["version"] for one in (await said(client, "history", limit=2, before=3))["entries"]] == [2, 1]
             assert [one["version"] for one in (await said(client, "diff", **{"from": 1, "to": 3}))["added"]] == [2, 3]
             assert (await said(client, "forget", version=1, reason="sold"))["forgets"] == 1
             erased = await said(client, "erase", version=2, confirm="erase")
             assert (erased["erased"], erased["copies"]) == ([2], 0)
-            assert "version-not-found" in await said(client, "recall", question="?", version=99)
+            assert "version-not-found" in await said(client, "ask", question="?", version=99)
             whole = await client.read_resource(f"plume://memories/{made.id}/versions/3")
             assert "2 boats" in whole.contents[0].text
     with RemotePool.open(served.url, key=served.key("memory:read")) as reader:

@@ -23,7 +23,7 @@ from plume_memory.server.state import Serving
 from plume_memory.testing import HashParameterizer
 from tests.server.conftest import BASE, new_engine
 
-NAMES = ["remember", "recall", "search", "history", "diff", "forget", "erase"]
+NAMES = ["remember", "recall", "ask", "history", "diff", "forget", "erase"]
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ async def test_the_tools_are_these_and_say_what_they_do(client: Client) -> None:
         tools = (await client.list_tools()).tools
     assert [tool.name for tool in tools] == NAMES
     hints = {tool.name: tool.annotations for tool in tools}
-    assert [name for name in NAMES if hints[name].read_only_hint] == ["recall", "search", "history", "diff"]
+    assert [name for name in NAMES if hints[name].read_only_hint] == ["recall", "ask", "history", "diff"]
     assert [name for name in NAMES if hints[name].destructive_hint] == ["erase"]
     assert [name for name in NAMES if not hints[name].idempotent_hint] == ["remember"]
     for tool in tools:
@@ -76,23 +76,27 @@ async def test_what_is_remembered_is_recalled_with_what_it_is_from(client: Clien
         assert (await call(client, "remember", text="Alice lives in Bern."))["version"] == 1
         assert (await call(client, "remember", text="Bob has a boat.", idempotency_key="k"))["version"] == 2
         assert (await call(client, "remember", text="Bob has a boat.", idempotency_key="k"))["version"] == 2
-        answer = await call(client, "recall", question="Where does Alice live?")
+        answer = await call(client, "ask", question="Where does Alice live?")
         assert (answer["known"], answer["version"]) == (True, 2)
         assert answer["answer"]
         assert answer["evidence"] == [{"version": 1, "text": "Alice lives in Bern.", "is_cut": False}]
-        assert (await call(client, "recall", question="Who has a boat?", version=1))["version"] == 1
-        found = await call(client, "search", query="Who has a boat?", k=1)
-        assert [(unit["version"], unit["text"]) for unit in found["units"]] == [(2, "Bob has a boat.")]
+        assert (await call(client, "ask", question="Who has a boat?", version=1))["version"] == 1
+        found = await call(client, "recall", question="Who has a boat?", k=1)
+        (note,) = found["notes"]
+        assert (note["version"], note["start"], note["end"], note["is_current"]) == (2, 0, 15, True)
+        assert f'- version 2, {note["day"]}: "Bob has a boat."' in found["text"]
+        assert (await call(client, "recall", question="Hello!")) == {"text": "", "notes": []}
+        assert not (await call(client, "recall", question="Who has a boat?", until="2020-01-01"))["notes"]
 
 
-async def test_recall_abstains_where_nothing_is_known(client: Client) -> None:
+async def test_ask_abstains_where_nothing_is_known(client: Client) -> None:
     async with client:
-        answer = await call(client, "recall", question="Where does Alice live?")
+        answer = await call(client, "ask", question="Where does Alice live?")
         assert (answer["known"], answer["confidence"], answer["evidence"]) == (False, 0.0, [])
         assert "not" in answer["answer"]
 
 
-async def test_recall_abstains_below_the_policys_confidence(tmp_path: Path) -> None:
+async def test_ask_abstains_below_the_policys_confidence(tmp_path: Path) -> None:
     sure = AnswerPolicy(max_new_tokens=12, unit_tokens=64, known_at=1.0)
     serving = local_serving(
         MemoryPool(f"sqlite:///{tmp_path / 'log.db'}", engine=Engine(BASE, HashParameterizer(BASE), sure))
@@ -100,7 +104,7 @@ async def test_recall_abstains_below_the_policys_confidence(tmp_path: Path) -> N
     backend = local_backend(serving, "alice")
     async with Client(mcp_server(lambda _: backend)) as client:
         await call(client, "remember", text="Alice lives in Bern.")
-        answer = await call(client, "recall", question="Where does Alice live?")
+        answer = await call(client, "ask", question="Where does Alice live?")
         assert answer["known"] is False
         assert "not" in answer["answer"]
     serving.close()
@@ -149,9 +153,9 @@ async def test_what_is_wrong_is_said_to_the_model(client: Client) -> None:
         assert "text: Field required" in await refusal(client, "remember")
         assert "memory" in await refusal(client, "remember", text="Alice swims.", memory="bob")
         assert "text" in await refusal(client, "forget")
-        assert "version-not-found" in await refusal(client, "recall", question="Where?", version=9)
+        assert "version-not-found" in await refusal(client, "ask", question="Where?", version=9)
         assert "version-not-found" in await refusal(client, "diff", **{"from": 0, "to": 9})
-        assert "k: " in await refusal(client, "search", query="a", k=1000)
+        assert "k: " in await refusal(client, "recall", question="a", k=1000)
         assert "text: " in await refusal(client, "remember", text="x" * 20_001)
         assert "invalid-input" in await refusal(client, "forget", text="never said")
         with pytest.raises(MCPError, match="no tool"):
@@ -188,12 +192,12 @@ async def test_who_has_several_memories_names_one_in_every_call(serving: Serving
         assert (await call(client, "remember", memory="alice", text="Alice lives in Bern."))["version"] == 1
         assert (await call(client, "history", memory="bob"))["entries"] == []
         assert (await call(client, "remember", memory=bob.id, text="Bob has a boat."))["version"] == 1
-        assert "memory: Field required" in await refusal(client, "recall", question="Where?")
+        assert "memory: Field required" in await refusal(client, "ask", question="Where?")
         for name in NAMES:
             arguments: dict[str, Any] = {
                 "remember": {"text": "x"},
                 "recall": {"question": "x"},
-                "search": {"query": "x"},
+                "ask": {"question": "x"},
                 "diff": {"from": 0, "to": 0},
                 "forget": {"version": 1},
                 "erase": {"version": 1, "confirm": "erase"},
@@ -212,7 +216,7 @@ async def test_two_clients_at_once_lose_nothing(serving: Serving) -> None:
             for at in range(10):
                 await call(client, "remember", text=f"{who} says {at}.")
                 if at % 5 == 0:
-                    await call(client, "recall", question=f"What does {who} say?")
+                    await call(client, "ask", question=f"What does {who} say?")
 
     await asyncio.gather(writes("Alice"), writes("Bob"))
     said = {entry.text for entry in serving.pool.memory("alice").history()}
@@ -223,7 +227,7 @@ async def test_two_clients_at_once_lose_nothing(serving: Serving) -> None:
 async def test_a_call_that_nobody_waits_for_frees_its_rows(serving: Serving) -> None:
     backend = local_backend(serving, "alice")
     await backend.remember(None, "Alice lives in Bern.", None)
-    asking = asyncio.ensure_future(backend.recall(None, "Where does Alice live?", None))
+    asking = asyncio.ensure_future(backend.ask(None, "Where does Alice live?", None))
     while len(serving.answers) == 0:
         await asyncio.sleep(0.001)
     asking.cancel()

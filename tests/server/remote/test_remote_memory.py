@@ -5,7 +5,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -221,7 +221,7 @@ async def test_in_a_thread(remote: RemoteMemory) -> None:
 
 
 ELSEWHERE = {
-    *("open", "connect", "engine", "loaded_engine", "max_update_chars", "last_erasure", "replacements", "relevant"),
+    *("open", "connect", "engine", "loaded_engine", "max_update_chars", "last_erasure", "replacements", "profile"),
     *("verify", "rebuild", "derive_until", "flush", "finish_erasures", "export_adapter", "as_chat_model"),
 }
 """What needs the model or the database at hand; a server does it, or its own API has it."""
@@ -293,3 +293,23 @@ def test_who_when_and_how_a_text_is_written_travel(served: Served, remote: Remot
         remote.update("Alice", messages=[{"role": "user", "content": "Bob"}])
     with pytest.raises(InvalidInput):
         remote.update("Alice", form="poem")  # type: ignore[arg-type]
+
+
+def test_a_recall_is_that_of_the_memory_itself(served: Served, remote: RemoteMemory) -> None:
+    own = served.serving.pool.memory(remote.name, create=False)
+    remote.update("My dog is called <Rex>.", speaker="Bob", observed_at=datetime(2026, 3, 4, 9, 30, tzinfo=UTC))
+    gone = remote.update("My dog is called Max.", expires_at=datetime(2026, 3, 5, tzinfo=UTC))
+    found = remote.recall("Who is my dog?")
+    assert found == own.recall("Who is my dog?")
+    assert found.text == own.recall("Who is my dog?").text != ""
+    assert gone.number not in [note.version for note in found.notes]
+    assert gone.number in [note.version for note in remote.recall("Who is my dog?", history=True).notes]
+    turns = [{"role": "user", "content": "Who is my dog?"}]
+    assert remote.at().recall(turns, k=1) == own.recall(turns, k=1)  # type: ignore[arg-type]
+    assert remote.recall("Who is my dog?", since=date(2026, 3, 4), until=date(2026, 3, 4)).notes == found.notes[:1]
+    assert not remote.recall("Who is my dog?", until=date(2026, 3, 3))
+    assert not remote.recall("Hello!")
+    with pytest.raises(InvalidInput, match="does not travel"):
+        remote.recall("Who?", count_tokens=len)  # type: ignore[call-arg]
+    with pytest.raises(InvalidInput, match="max_tokens"):
+        remote.recall("Who?", max_tokens=0)

@@ -1,0 +1,146 @@
+"""Reads what people said in rooms and chats: export folders of Slack and Discord, and WhatsApp's text files.
+
+Slack: a folder a channel, in it a file a day, and `users.json` with the names. Discord: the JSON that
+DiscordChatExporter writes, or `messages.json` of a data package, which has the owner's messages alone. WhatsApp:
+`_chat.txt`. Zip archives need not be unpacked.
+"""
+
+import html
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from plume_memory.errors import InvalidInput
+from plume_memory.importers.files import export_files, json_entries
+from plume_memory.importers.messages import Message, Passed
+from plume_memory.segmentation.forms.chat import chat_pieces
+from plume_memory.store.chain import sha256_of
+
+_SLACK_LINK = re.compile(r"<([@#!]?)([^<>|]+)(?:\|([^<>]*))?>")
+_SPOKEN = (None, "thread_broadcast", "me_message", "file_share", "bot_message")
+"""Subtypes of Slack's messages that somebody wrote."""
+_DISCORD_SPOKEN = ("Default", "Reply", "ThreadStarterMessage")
+_MEDIA = re.compile(r"^[\u200e\u200f]*(?:<.{3,40}>|.{3,20} omitted|<attached: .*>)$", re.IGNORECASE)
+"""What WhatsApp writes where a picture was."""
+
+
+def slack_messages(path: str | Path, *, owner: str | None = None) -> Iterator[Message | Passed]:
+    """Yield the messages of a Slack export, channel by channel, day by day.
+
+    Args:
+        path: the folder or archive.
+        owner: who is called so has no speaker: the memory is his.
+
+    Raises:
+        InvalidInput: it cannot be read, or is none.
+    """
+    people = _slack_people(path)
+    with export_files(path, "*/[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9].json") as files:
+        for name, file in files:
+            channel = PurePosixPath(name).parent.name
+            for message in _objects(file, name):
+                text = _slack_text(str(message.get("text") or ""), people)
+                if message.get("subtype") not in _SPOKEN:
+                    yield Passed("nobody wrote it")
+                elif not text.strip():
+                    yield Passed("it has no text")
+                else:
+                    said_at = _unix(message.get("ts"))
+                    speaker = people.get(str(message.get("user")), message.get("username"))
+                    yield _said(f"{channel}/{message.get('ts')}", text, speaker, said_at, owner)
+
+
+def discord_messages(path: str | Path, *, owner: str | None = None) -> Iterator[Message | Passed]:
+    """Yield the messages of a Discord export; see `slack_messages`."""
+    with export_files(path, "*.json") as files:
+        for name, file in files:
+            for document in json_entries(file, name):
+                if isinstance(document, dict) and isinstance(document.get("messages"), list):
+                    channel = str((document.get("channel") or {}).get("id"))
+                    for message in document["messages"]:
+                        yield _discord(message, channel, owner)
+                elif isinstance(document, dict) and "Contents" in document:
+                    text = str(document["Contents"] or "")
+                    own = f"{PurePosixPath(name).parent.name}/{document.get('ID')}"
+                    said_at = _iso(str(document.get("Timestamp") or ""))
+                    yield Message(own, text, said_at=said_at) if text.strip() else Passed("it has no text")
+
+
+def whatsapp_messages(path: str | Path, *, owner: str | None = None) -> Iterator[Message | Passed]:
+    """Yield the messages of a WhatsApp chat; see `slack_messages`. The whole file is read first."""
+    with export_files(path, "*.txt") as files:
+        for name, file in files:
+            try:
+                text = file.read().decode("utf-8-sig")
+            except UnicodeDecodeError as err:
+                raise InvalidInput(f"{name} is not UTF-8: {err}") from err
+            pieces = chat_pieces(text)
+            if pieces is None:
+                raise InvalidInput(f"{name} is no chat: no line of it begins with a time and a name.")
+            same: dict[str, int] = {}
+            for piece in pieces:
+                said = text[piece.body if piece.body > piece.start else piece.start : piece.end].strip()
+                if piece.speaker is None:
+                    yield Passed("nobody wrote it")
+                elif _MEDIA.match(said):
+                    yield Passed("it is a picture, a sound or a file")
+                else:
+                    own = sha256_of(f"{piece.speaker}\n{piece.time}\n{said}")
+                    same[own] = same.get(own, 0) + 1  # whoever says the same twice in a minute said it twice
+                    yield _said(f"{own}/{same[own]}", said, piece.speaker, piece.time, owner)
+
+
+def _said(where: str, text: str, speaker: object, said_at: datetime | None, owner: str | None) -> Message | Passed:
+    name = speaker if isinstance(speaker, str) and speaker.strip() else "Somebody"
+    return Message(where, text, None if name == owner else name, said_at)
+
+
+def _discord(message: Any, channel: str, owner: str | None) -> Message | Passed:
+    if not isinstance(message, dict) or message.get("type", "Default") not in _DISCORD_SPOKEN:
+        return Passed("nobody wrote it")
+    text, author = str(message.get("content") or ""), message.get("author") or {}
+    if not text.strip():
+        return Passed("it has no text")
+    said_at = _iso(str(message.get("timestamp") or ""))
+    return _said(f"{channel}/{message.get('id')}", text, author.get("nickname") or author.get("name"), said_at, owner)
+
+
+def _slack_people(path: str | Path) -> dict[str, str]:
+    """What people are called, by their ids."""
+    found: dict[str, str] = {}
+    with suppress(InvalidInput), export_files(path, "users.json") as files:  # without it ids stay
+        for name, file in files:
+            for user in _objects(file, name):
+                own, profile = str(user.get("id")), user.get("profile")
+                shown = profile.get("display_name") if isinstance(profile, dict) else None
+                found[own] = shown or user.get("real_name") or user.get("name") or own
+    return found
+
+
+def _slack_text(text: str, people: Mapping[str, str]) -> str:
+    def plain(match: "re.Match[str]") -> str:
+        sign, target, label = match.groups()
+        if sign == "@":
+            return f"@{people.get(target, label or target)}"
+        return f"{sign}{label or target}".removeprefix("!")
+
+    return html.unescape(_SLACK_LINK.sub(plain, text))
+
+
+def _objects(file: Any, name: str) -> Iterator[dict[str, Any]]:
+    return (one for one in json_entries(file, name) if isinstance(one, dict))
+
+
+def _unix(written: object) -> datetime | None:
+    with suppress(TypeError, ValueError, OverflowError, OSError):
+        return datetime.fromtimestamp(float(str(written)), UTC)
+    return None
+
+
+def _iso(written: str) -> datetime | None:
+    with suppress(ValueError):
+        return datetime.fromisoformat(written)
+    return None
