@@ -665,6 +665,11 @@ class ParametricMemory:
         """
         self._deriver.flush()
 
+    def discard_empty(self) -> bool:
+        """Delete this memory if nothing was ever written to it; returns whether it was empty."""
+        self._check_open()
+        return self._log.discard_empty(self.name)
+
     def close(self) -> None:
         """Release the database; answers that are being decoded finish. Closing twice is allowed.
 

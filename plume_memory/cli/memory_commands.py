@@ -3,7 +3,8 @@
 import codecs
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Annotated, Any, cast, get_args
 import typer
 
 from plume_memory.cli.output import ERR, OUT, ProgressBar, add_row, emit, plain, safe, say, table
-from plume_memory.errors import InvalidInput, PlumeError
+from plume_memory.errors import InvalidInput, MemoryNotFound, PlumeError
 from plume_memory.memory import DEFAULT_MODEL, DEFAULT_URL, ParametricMemory
 from plume_memory.records import Answer, Form, Replacement, Version
 from plume_memory.store.failures import shown_text
@@ -99,7 +100,7 @@ def update(
 ) -> None:
     """Append an update and write it into the weights."""
     given = _text(text, file)
-    with open_memory(name, url, model, hypernetwork) as memory:
+    with _written_to(name, url, model, hypernetwork) as memory:
         version = memory.update(
             given,
             form=cast(Form, form.value) if form else None,
@@ -324,6 +325,21 @@ def open_memory(name: str, url: str, model: str, hypernetwork: str, *, create: b
     return ParametricMemory.open(
         name, url=url, model=model, hypernetwork=hypernetwork, create=create, progress=ProgressBar()
     )
+
+
+@contextmanager
+def _written_to(name: str, url: str, model: str, hypernetwork: str) -> Iterator[ParametricMemory]:
+    """A memory to write to: one that is new, and empty at the end as all was refused, goes again."""
+    try:
+        memory, is_new = open_memory(name, url, model, hypernetwork, create=False), False
+    except MemoryNotFound:
+        memory, is_new = open_memory(name, url, model, hypernetwork), True
+    with memory:
+        try:
+            yield memory
+        finally:
+            if is_new:
+                memory.discard_empty()
 
 
 def _text(text: str | None, file: Path | None) -> str:

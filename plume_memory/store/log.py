@@ -85,6 +85,13 @@ class Log:
             with suppress(MemoryExists):  # another thread or process made it in between
                 self.create(memory)
 
+    def discard_empty(self, memory: str) -> bool:
+        """Delete a memory that nothing was ever written to; returns whether there was one."""
+        check_name(memory)
+        empty = (MemoryRow.name == memory) & (MemoryRow.head_number == 0) & MemoryRow.origin_name.is_(None)
+        gone = sa.delete(MemoryRow).where(empty)
+        return bool(self._database.transact(lambda connection: connection.execute(gone).rowcount, repeatable=True))
+
     def names(self) -> list[str]:
         """Return the names of all memories, sorted by code point."""
         with self._database.read() as connection:

@@ -279,6 +279,15 @@ def test_memories_are_listed_and_nothing_is_made_by_looking(plume: Any, workdir:
     assert "alice" in plume("list")[1]
 
 
+def test_a_refused_update_leaves_no_empty_memory_behind(plume: Any) -> None:
+    assert plume("update", " ", "-m", "alice")[0] == 2
+    assert plume("update", "Alice moved.", "-m", "alice", "--replaces", "7")[0] == 3
+    assert plume("list", "--json")[1] == []
+    plume("init", "-m", "alice")
+    assert plume("update", " ", "-m", "alice")[0] == 2
+    assert [one["memory"] for one in plume("list", "--json")[1]] == ["alice"], "that one was made on purpose"
+
+
 def test_a_doctor_says_what_is_missing_and_what_to_do(plume: Any, workdir: Path) -> None:
     code, found, _ = plume("doctor", "--json")
     assert (code, [one["do"] for one in found if one["do"]]) == (0, [])
