@@ -1,8 +1,8 @@
 """How far bfloat16 and eight-bit weights are from float32: the own pass, and Hugging Face's modules.
 
-    python bench/agreement.py [--model smollm2-135m] [--tokens 2000] [--threads 1]
+    python bench/agreement.py [--model smollm2-135m] [--tokens 2000] [--threads 1] [--passes int8 …]
 
-Texts of the bundled chains, teacher-forced in rows of 200 tokens, token by token as a decode takes them. For each pass:
+Texts of the bundled chains, teacher-forced in 8 rows of 250 tokens, token by token as a decode takes them. For each pass:
 in how many places the likeliest token is that of float32, and the KL divergence of its distribution from float32's. One
 JSON line.
 """
@@ -18,7 +18,8 @@ from plume_memory.model.base import BaseModel
 from plume_memory.model.key_values import Passes
 from plume_memory.model.modules import Modules
 
-WIDTH = 200
+WIDTH = 250
+PASSES = ("own_float32", "int8", "own", "modules")
 
 
 def main() -> None:
@@ -27,26 +28,32 @@ def main() -> None:
     parser.add_argument("--model", default="smollm2-135m")
     parser.add_argument("--tokens", type=int, default=2000)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--passes", nargs="+", choices=PASSES, default=PASSES)
     asked = parser.parse_args()
     torch.set_num_threads(asked.threads)
-    narrow, wide = (BaseModel.load(asked.model, dtype=dtype, device="cpu") for dtype in ("bfloat16", "float32"))
+    wide = BaseModel.load(asked.model, dtype="float32", device="cpu")
     text = " ".join(text for chain in load("muse-chains", steps=(20,)) for text in chain.texts)
-    ids = torch.tensor(narrow.chat.encode(text)[: asked.tokens]).view(-1, WIDTH)
+    ids = torch.tensor(wide.chat.encode(text)[: asked.tokens]).view(-1, WIDTH)
     expected = log_probs(Modules(wide.model), ids)
-    rounded = BaseModel.load(asked.model, dtype="float32", weights="int8", device="cpu")
     found: dict[str, float] = {"tokens": ids.numel()}
-    for name, passes in (
-        ("own_float32", wide.passes),
-        ("int8", rounded.passes),
-        ("own", narrow.passes),
-        ("modules", Modules(narrow.model)),
-    ):
+    for name in asked.passes:
+        passes = made(name, asked.model, wide)
         own = log_probs(passes, ids)
         divergence = (expected.exp() * (expected - own)).sum(-1)
         found[f"{name}_same"] = int((own.argmax(-1) == expected.argmax(-1)).sum())
         found[f"{name}_kl_mean"] = float(f"{divergence.mean():.3g}")
         found[f"{name}_kl_max"] = float(f"{divergence.max():.3g}")
     print(json.dumps(found))
+
+
+def made(name: str, model: str, wide: BaseModel) -> Passes:
+    """A forward pass by its name."""
+    if name == "own_float32":
+        return wide.passes
+    if name == "int8":
+        return BaseModel.load(model, dtype="float32", weights="int8", device="cpu").passes
+    narrow = BaseModel.load(model, dtype="bfloat16", device="cpu")
+    return narrow.passes if name == "own" else Modules(narrow.model)
 
 
 @torch.inference_mode()
