@@ -10,7 +10,7 @@ CHROMIUM = command -v chromium-headless-shell >/dev/null || \
 	  apt-get update -qq && apt-get install -y -qq chromium-headless-shell >/dev/null; } || \
 	echo "No chromium-headless-shell here, and it could not be installed (needs root and apt-get): tests marked browser are skipped."
 
-.PHONY: demo test soak lint bench eval-smoke clean
+.PHONY: demo test soak lint bench eval-smoke release-check clean
 .DEFAULT_GOAL := demo
 
 demo: .venv/.installed
@@ -40,6 +40,10 @@ bench: .venv/.installed-dev
 	$(BIN)/python bench/decode.py
 	$(BIN)/python bench/routing.py
 	$(BIN)/python bench/store.py
+
+# Builds sdist and wheel and tries each in an empty environment outside the clone.
+release-check: .venv/.installed-dev
+	$(BIN)/python deploy/release_check.py
 
 # torch is installed first and alone: a later requirement then finds it and pulls no other build.
 .venv/.installed: pyproject.toml constraints.txt
