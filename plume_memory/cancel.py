@@ -1,4 +1,11 @@
-"""Ends in one thread what another one waits for. Knows no model."""
+"""Ends in one thread what another one waits for. Knows no model.
+
+What takes long in several steps asks `reason_now` before each: whether what this thread works for was cancelled.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 
 class Cancel:
@@ -15,3 +22,22 @@ class Cancel:
     def reason(self) -> str | None:
         """Why; None until it is said."""
         return self._reason
+
+
+_HEEDED: "ContextVar[Cancel | None]" = ContextVar("heeded", default=None)
+
+
+@contextmanager
+def heeding(cancel: Cancel | None) -> Iterator[None]:
+    """Have what this thread does meanwhile end at its next step once it is cancelled."""
+    before = _HEEDED.set(cancel)
+    try:
+        yield
+    finally:
+        _HEEDED.reset(before)
+
+
+def reason_now() -> str | None:
+    """Return why what this thread works for was cancelled; None while it goes on."""
+    cancel = _HEEDED.get()
+    return None if cancel is None else cancel.reason

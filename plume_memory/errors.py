@@ -41,7 +41,8 @@
         ├── ArchiveError        an exported memory cannot be read, or does not verify
         └── ArtifactError
             ├── ArtifactMissing
-            └── ArtifactDamaged
+            ├── ArtifactDamaged
+            └── ArtifactsUnavailable   their place cannot be reached, or lets nobody in
 
 The docstring of a class is its default message; a raised message says what was asked, what was
 found and what to do.
@@ -223,3 +224,7 @@ class ArtifactMissing(ArtifactError):
 
 class ArtifactDamaged(ArtifactError):
     """The artifact's bytes do not have the sha256 they are stored under."""
+
+
+class ArtifactsUnavailable(ArtifactError):
+    """The place of the artifacts cannot be reached, or refuses."""

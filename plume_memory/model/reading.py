@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from plume_memory.cancel import reason_now
+from plume_memory.errors import Cancelled
 from plume_memory.model.adapters import AdapterRows
 from plume_memory.model.base import BaseModel
 from plume_memory.model.states import States
@@ -42,11 +44,16 @@ def read_ids(base: BaseModel, rows: Sequence[Sequence[int]], adapter: AdapterRow
         base: the model.
         rows: any number, none of them empty.
         adapter: shared by all; None: the bare model reads.
+
+    Raises:
+        Cancelled: before a batch: nobody waits for what this thread works for.
     """
     # Padded on the right: a token looks back only, so none ever sees its row's padding.
     widths = [min(-(-len(row) // _WIDTHS) * _WIDTHS, base.context_window) for row in rows]
     found: dict[int, ReadIds] = {}
     for batch in batches(widths, alike=True):
+        if (reason := reason_now()) is not None:
+            raise Cancelled(f"The answer was cancelled while its texts were read: {reason}.")
         lengths = [len(rows[i]) for i in batch]
         width = widths[batch[0]]
         ids = torch.zeros(len(batch), width, dtype=torch.long)  # [R, S]

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from starlette.requests import Request
 
-from plume_memory.cancel import Cancel
+from plume_memory.cancel import Cancel, heeding
 from plume_memory.errors import Busy, Cancelled
 from plume_memory.forks import Lock
 
@@ -84,8 +84,13 @@ class RunningAnswer:
         self._answers = answers
 
     def submit(self, work: Callable[[], _Result]) -> "Future[_Result]":
-        """Run a part of it in a thread."""
-        return self._answers.submit(work)
+        """Run a part of it in a thread; cancelled, it reads no further text and decodes no further token."""
+
+        def heeded() -> _Result:
+            with heeding(self.cancel):
+                return work()
+
+        return self._answers.submit(heeded)
 
     def end(self) -> None:
         """Give the place back; twice is allowed."""
