@@ -24,7 +24,8 @@
     │   ├── ServerUnreachable
     │   ├── Unauthorized        no key, or one that opens nothing
     │   ├── Forbidden           the key has not the scope
-    │   └── RateLimited
+    │   ├── RateLimited
+    │   └── NotServed           what needs the model or the database itself
     └── StoreError
         ├── MemoryNotFound
         ├── MemoryExists
@@ -156,6 +157,10 @@ class Forbidden(ServerError):
 
 class RateLimited(ServerError):
     """More was asked for with this key than it may in a minute."""
+
+
+class NotServed(ServerError, AttributeError):
+    """A server does not do this: it needs the model or the database itself."""
 
 
 class StoreError(PlumeError):

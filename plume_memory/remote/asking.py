@@ -67,9 +67,9 @@ class Asking:
                     raise error_of(int(event.body.get("status", 500)), event.body)
         raise ServerError("The server's stream ended without an answer: was it stopped?")
 
-    def route(self, query: str, k: int, version: int | None) -> list[ScoredUnit]:
-        """Return the best `k` units."""
-        body = {"question": query, "k": k, "version": version}
+    def route(self, query: str, k: int, version: int | None, *, relevant: bool = False) -> list[ScoredUnit]:
+        """Return the best `k` units; of `relevant` ones those that bear on the query."""
+        body = {"question": query, "k": k, "version": version, "relevant": relevant}
         return units_of(self._wire.post(f"{self._path}/route", body, writes=False).body)
 
 

@@ -5,7 +5,16 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from plume_memory.errors import ServerError
-from plume_memory.records import Answer, Difference, ErasureCertificate, History, ScoredUnit, Version
+from plume_memory.records import (
+    Answer,
+    Difference,
+    ErasureCertificate,
+    History,
+    Replacement,
+    ScoredUnit,
+    Verification,
+    Version,
+)
 
 _Value = TypeVar("_Value")
 
@@ -15,6 +24,8 @@ _DIFFERENCE = TypeAdapter(Difference)
 _HISTORY = TypeAdapter(History)
 _UNITS = TypeAdapter(list[ScoredUnit])
 _CERTIFICATE = TypeAdapter(ErasureCertificate)
+_REPLACEMENTS = TypeAdapter(tuple[Replacement, ...])
+_VERIFICATION = TypeAdapter(Verification)
 
 ELSEWHERE = "the server's artifact store"
 """What a certificate says of the place: a server tells nobody where its artifacts are."""
@@ -43,6 +54,16 @@ def history_of(body: Any, memory: str) -> History:
 def units_of(body: Any) -> list[ScoredUnit]:
     """Return ranked units."""
     return _made(_UNITS, body.get("units") if isinstance(body, dict) else None)
+
+
+def replacements_of(body: Any) -> tuple[Replacement, ...]:
+    """Return what took whose place."""
+    return _made(_REPLACEMENTS, body.get("replacements") if isinstance(body, dict) else None)
+
+
+def verification_of(body: Any) -> Verification:
+    """Return what was checked of a log."""
+    return _made(_VERIFICATION, body)
 
 
 def certificate_of(body: Any, memory: str) -> ErasureCertificate:

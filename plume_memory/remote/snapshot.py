@@ -5,9 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Unpack
 
 from plume_memory.errors import InvalidInput
-from plume_memory.records import Answer, AnswerChunk, History, ScoredUnit
+from plume_memory.records import Answer, AnswerChunk, History, Replacement, ScoredUnit
 from plume_memory.remote.asking import Asking, Question, RemoteAskOptions
-from plume_memory.remote.reading import history_of
+from plume_memory.remote.reading import history_of, replacements_of
 from plume_memory.remote.wire import Wire
 
 ASKED_AT_ONCE = 8
@@ -62,3 +62,14 @@ class RemoteSnapshot:
     def route(self, query: str, *, k: int = 1) -> list[ScoredUnit]:
         """Return the best `k` units for a question. See `Snapshot.route`."""
         return self._asking.route(query, k, self.version)
+
+    def relevant(self, query: str, *, k: int = 4) -> list[ScoredUnit]:
+        """Return the units that bear on a question, at most the best `k`; often none. See `Snapshot.relevant`."""
+        return self._asking.route(query, k, self.version, relevant=True)
+
+    @property
+    def replacements(self) -> tuple[Replacement, ...]:
+        """Every unit that no longer holds at this version, and what took its place. See `Snapshot.replacements`."""
+        if self.version == 0:
+            return ()
+        return replacements_of(self._wire.get(f"{self._path}/versions/{self.version}/replacements").body)

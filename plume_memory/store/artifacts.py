@@ -73,7 +73,7 @@ class ArtifactStore:
         return shown_text(self._root_url) if "://" in self._root_url else self._root_url
 
     def put(self, content: bytes) -> str:
-        """Store the bytes and return their sha256; bytes that are there, undamaged, are not written again."""
+        """Store the bytes and return their sha256; in a local folder they are not written again, unless damaged."""
         sha256 = hashlib.sha256(content).hexdigest()
         filesystem, path = self._place(sha256)
         with self._mapped(sha256):

@@ -61,7 +61,7 @@ class RemoteFiles:
         self._keeps_versions: bool | None = None
         self._not_removed: set[str] = set()
         self.failures = 0
-        """Calls that found the place away, those left out because it was not counted."""
+        """Calls that found the place away; those that were not made because it was so already are not counted."""
 
     def cat_file(self, path: str) -> bytes:
         """Return a file's bytes."""
@@ -105,6 +105,7 @@ class RemoteFiles:
         if self._protocol not in _S3:
             return (f"Older versions of deleted objects were not looked for: {self._protocol} may keep some.",)
         found = []
+        self._has_versions()
         if self._keeps_versions is None:
             found.append("Whether the bucket keeps older versions of deleted objects could not be asked.")
         if self._not_removed:
@@ -124,7 +125,7 @@ class RemoteFiles:
     def _has_versions(self) -> bool:
         if self._protocol not in _S3:
             return False
-        if self._keeps_versions is None:
+        if self._keeps_versions is None and not self._is_away():
             error, found = self._outcome(lambda: self._files._call_s3("get_bucket_versioning", Bucket=self._bucket))
             if error is None:
                 self._keeps_versions = "Status" in found  # of a bucket that never kept any there is none

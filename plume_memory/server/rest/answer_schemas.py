@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, Field, model_validator
 
-from plume_memory.records import Answer, ScoredUnit, Signals, TokenTrace, Usage
+from plume_memory.records import Answer, Replacement, ScoredUnit, Signals, TokenTrace, Usage
 from plume_memory.server.rest.schemas import Incoming, NumberOrNone
 
 
@@ -85,6 +85,8 @@ class RouteQuestion(Incoming):
     question: Annotated[str, Field(min_length=1)]
     k: Annotated[int, Field(ge=1, le=100)] = 5
     version: NumberOrNone | None = None
+    relevant: bool = False
+    """Only those that bear on the question, and that hold: often none."""
 
 
 class Routed(BaseModel):
@@ -93,3 +95,11 @@ class Routed(BaseModel):
     memory: str
     version: int
     units: list[ScoredUnit]
+
+
+class ReplacementsOut(BaseModel):
+    """Units that no longer hold at a version, and what took their place."""
+
+    memory: str
+    version: int
+    replacements: list[Replacement]
