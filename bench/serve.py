@@ -1,7 +1,8 @@
-"""A server under load: `python bench/serve.py [--clients 64] [--minutes 10] [--library]`.
+"""A server under load: `python bench/serve.py [--clients 64] [--minutes 10] [--pause 180] [--library]`.
 
-Clients in threads, each with no pause between its calls, tell and ask memories that four of them share, of one `plume
-serve` with the real weights, over loopback. In the middle the server gets SIGTERM, has to end with status 0, and is
+Clients in threads, each pausing between its calls for as long on average as is said (0: not at all, which is as much as
+so many can ask), tell and ask memories that four of them share, of one `plume serve` with the real weights, over
+loopback. In the middle the server gets SIGTERM, has to end with status 0, and is
 started again. With `--library` the same clients call the library in this process, and nothing is stopped.
 
 Counted: errors; answers that mix versions (evidence that is not word for word what the log has at a version up to the
@@ -100,6 +101,7 @@ class Run:
     out: TextIO
     begun: float
     until: float
+    pause_s: float
     is_stopping: threading.Event = field(default_factory=threading.Event)
     lock: threading.Lock = field(default_factory=threading.Lock)
     acknowledged: dict[str, dict[int, str]] = field(default_factory=dict)
@@ -136,11 +138,17 @@ class Client(threading.Thread):
 
     def run(self) -> None:
         """Until time is up; what was begun is ended."""
+        self._pause(self._chance.random())
         while time.monotonic() < self._run.until:
             if self._chance.random() < UPDATES:
                 self._tell()
             else:
                 self._ask()
+            self._pause(self._chance.expovariate(1.0))
+
+    def _pause(self, times: float) -> None:
+        left = self._run.until - time.monotonic()
+        time.sleep(max(0.0, min(times * self._run.pause_s, left)))
 
     def _tell(self) -> None:
         text = f"The code of my {self._chance.choice(THINGS)} is {self._chance.randrange(1000, 10_000)}."
@@ -220,6 +228,7 @@ def figures(run: Run, clients: int, minutes: float, seen_mib: list[float]) -> di
         "way": "library" if isinstance(run.pool, MemoryPool) else "server",
         "clients": clients,
         "minutes": minutes,
+        "pause_s": run.pause_s,
         "answers": len(run.whole_s),
         "updates": len(run.update_s),
         "errors": run.counts["error"],
@@ -242,6 +251,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--pause", type=float, default=0.0, help="seconds on average between a client's calls")
     parser.add_argument("--model", default="smollm2-135m")
     parser.add_argument("--library", action="store_true", help="the library alone, in this process")
     parser.add_argument("--out", type=Path, help="raw rows; appended to")
@@ -259,7 +269,7 @@ def main() -> None:
             opened.callback(server.close)
             pool = opened.enter_context(RemotePool.open(server.url))
         begun = time.monotonic()
-        run = Run(pool, out, begun, begun + 60 * asked.minutes)
+        run = Run(pool, out, begun, begun + 60 * asked.minutes, asked.pause)
         clients = [Client(run, number) for number in range(asked.clients)]
         for client in clients:
             client.start()

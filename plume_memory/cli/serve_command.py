@@ -9,6 +9,7 @@ import typer
 from plume_memory.cli.memory_commands import AsJson, Hypernetwork, Model, Url
 from plume_memory.cli.output import ERR, emit
 from plume_memory.errors import InvalidInput, MissingExtra
+from plume_memory.heap import share_heaps
 from plume_memory.memory import DEFAULT_MODEL, DEFAULT_URL
 from plume_memory.pool import MemoryPool
 
@@ -68,6 +69,7 @@ def serve(
     except ImportError as err:
         raise MissingExtra(f"`plume serve` needs the extra: pip install 'plume-memory[server]' ({err}).") from err
     configure()
+    share_heaps()
     with MemoryPool(
         url, model=model, hypernetwork=hypernetwork, artifacts=artifacts, max_update_chars=UPDATE_CHARS
     ) as pool:

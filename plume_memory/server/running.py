@@ -17,6 +17,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from plume_memory.errors import InvalidInput, PlumeError
+from plume_memory.heap import give_back_freed_memory
 from plume_memory.server.connections import patience
 from plume_memory.server.state import Serving
 from plume_memory.store.keys import Keys
@@ -24,6 +25,7 @@ from plume_memory.store.keys import Keys
 _LOGGER = logging.getLogger(__name__)
 _TICK_S = 0.1
 _ORIGIN = re.compile(r"https?://[a-z0-9.-]+(:[0-9]{1,5})?")
+_TIDIED_EVERY_S = 10.0
 _LAST_WORDS_S = 3.0
 """For ended streams to say so, and for uvicorn to close its connections."""
 
@@ -44,11 +46,23 @@ class DrainingServer(uvicorn.Server):
 
     async def main_loop(self) -> None:
         """Serve until the drain is over."""
-        drain = asyncio.create_task(self._drained())
+        drain, tidying = asyncio.create_task(self._drained()), asyncio.create_task(self._tidied())
         try:
             await super().main_loop()
         finally:
             drain.cancel()
+            tidying.cancel()
+
+    async def _tidied(self) -> None:
+        """Give back what answers have freed, as long as there were any since."""
+        seen = None
+        while True:
+            await asyncio.sleep(_TIDIED_EVERY_S)
+            engine = self._serving.pool.loaded_engine
+            done = None if engine is None else engine.work()
+            if done != seen:
+                seen = done
+                await asyncio.to_thread(give_back_freed_memory)
 
     async def _drained(self) -> None:
         condition = self._serving.condition

@@ -67,7 +67,7 @@ class Serving:
             directory=Directory(pool.database),
             keys=Keys(pool.database),
             limits=Limits(requests_per_minute=settings.requests_per_minute, rows_per_minute=settings.rows_per_minute),
-            answers=Answers(settings.answers_at_once),
+            answers=Answers(settings.answers_at_once, settings.answer_s),
             traces=Traces(settings.traces, settings.trace_s),
             operations=Operations(),
             metrics=Metrics(lambda: pool.loaded_engine, pool.artifacts),

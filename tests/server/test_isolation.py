@@ -98,3 +98,26 @@ def test_a_request_whose_client_left_reads_no_further_text(
         until(lambda: served.serving.condition.in_flight == 0)
     assert len(batches) <= 2, "the batch that was begun, and at most a look at the next"
     assert served.serving.pool.engine.scheduler.counters().asked == 0
+
+
+def test_the_time_for_an_answer_holds_for_reading_too(
+    serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = serve(Engine(BASE, HashParameterizer(BASE), AnswerPolicy(max_new_tokens=4, retrieval="reader")))
+    own = reading.batches
+
+    def slow(lengths: Sequence[int], **options: Any) -> Any:
+        for batch in own(lengths, **options):
+            threading.Event().wait(0.2)
+            yield batch
+
+    with served.client(served.key()) as client:
+        memory = client.post("/v1/memories", json={"name": "alice"}).json()
+        path = f"/v1/memories/{memory['id']}"
+        client.post(f"{path}/updates", json={"text": "Alice has a boat.", "derive": "later"})
+        served.serving.pool.flush()
+        monkeypatch.setattr(reading, "batches", slow)
+        for asked in ({"question": "Who has a boat?"}, {"question": "Who has a boat?", "stream": True}):
+            late = client.post(f"{path}/ask", json=asked, headers={"x-plume-timeout": "0.05"})
+            assert (late.status_code, late.json()["type"]) == (503, "urn:plume:problem:deadline-exceeded")
+    assert served.serving.pool.engine.scheduler.counters().asked == 0

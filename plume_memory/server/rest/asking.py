@@ -37,7 +37,7 @@ async def ask(
     memory = await memory_of(request, serving, caller, number, "memory:read")
     timeout = timeout_s(serving, request.headers)
     serving.limits.rows(caller.key_id, ROWS)
-    running = serving.answers.begin(memory.log_name)
+    running = serving.answers.begin(memory.log_name, timeout)
     is_streaming = False
     try:
         pinned = await waited(request, running, lambda: pin(serving, memory, body.version))
