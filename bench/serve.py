@@ -102,6 +102,7 @@ class Run:
     begun: float
     until: float
     pause_s: float
+    tokens: int
     is_stopping: threading.Event = field(default_factory=threading.Event)
     lock: threading.Lock = field(default_factory=threading.Lock)
     acknowledged: dict[str, dict[int, str]] = field(default_factory=dict)
@@ -171,7 +172,8 @@ class Client(threading.Thread):
             known = max(self._run.acknowledged.get(self._name, {0: ""}))
         begun, first, answer = time.monotonic(), 0.0, None
         try:
-            for piece in self._memory.stream(f"What is the code of my {self._chance.choice(THINGS)}?", unknown="bare"):
+            asked = f"What is the code of my {self._chance.choice(THINGS)}?"
+            for piece in self._memory.stream(asked, unknown="bare", max_new_tokens=self._run.tokens):
                 first = first or time.monotonic() - begun
                 answer = piece.answer or answer
         except PlumeError as err:
@@ -229,6 +231,7 @@ def figures(run: Run, clients: int, minutes: float, seen_mib: list[float]) -> di
         "clients": clients,
         "minutes": minutes,
         "pause_s": run.pause_s,
+        "tokens": run.tokens,
         "answers": len(run.whole_s),
         "updates": len(run.update_s),
         "errors": run.counts["error"],
@@ -252,6 +255,9 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--pause", type=float, default=0.0, help="seconds on average between a client's calls")
+    parser.add_argument(
+        "--tokens", type=int, default=48, help="longest answer: what a memory lacks is not said shortly"
+    )
     parser.add_argument("--model", default="smollm2-135m")
     parser.add_argument("--library", action="store_true", help="the library alone, in this process")
     parser.add_argument("--out", type=Path, help="raw rows; appended to")
@@ -269,7 +275,7 @@ def main() -> None:
             opened.callback(server.close)
             pool = opened.enter_context(RemotePool.open(server.url))
         begun = time.monotonic()
-        run = Run(pool, out, begun, begun + 60 * asked.minutes, asked.pause)
+        run = Run(pool, out, begun, begun + 60 * asked.minutes, asked.pause, asked.tokens)
         clients = [Client(run, number) for number in range(asked.clients)]
         for client in clients:
             client.start()
