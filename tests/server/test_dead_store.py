@@ -9,12 +9,13 @@ import pytest
 from plume_memory.pool import MemoryPool
 from plume_memory.server import health
 from plume_memory.server.app import create_app
+from plume_memory.store import remote_files
 from tests.server.conftest import Served, new_engine, started
 
 pytest.importorskip("s3fs", reason="s3fs is not installed: pip install 'plume-memory[s3]'")
 pytest.importorskip("moto.server", reason="moto is not installed: pip install 'moto[server]'")
 
-from tests.store.bucket import Door, Fault, moto_server
+from tests.store.bucket import PATIENT_S, Door, Fault, moto_server
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +35,7 @@ def served(bucket: tuple[Door, Any], tmp_path: Path, monkeypatch: pytest.MonkeyP
         monkeypatch.setenv(name, "tests")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     monkeypatch.setattr(health, "_LOOKED_S", 0.0)
+    monkeypatch.setattr(remote_files, "ANSWER_S", PATIENT_S)
     s3fs.S3FileSystem.clear_instance_cache()
     made = started(create_app(_pool(tmp_path, "s3://plume/derived")))
     yield made
@@ -51,14 +53,11 @@ def test_it_is_not_ready_and_answers(served: Served, bucket: tuple[Door, Any], f
         memory = client.post("/v1/memories", json={"name": "alice"}).json()
         path = f"/v1/memories/{memory['id']}"
         assert client.get("/readyz").status_code == 200
-        door.fault = fault
-        try:
+        with door.doing(fault):
             told = client.post(f"{path}/updates", json={"text": "Alice lives in Bern."})
             answer = client.post(f"{path}/ask", json={"question": "Where does Alice live?"})
             ready = client.get("/readyz")
             metrics = client.get("/metrics").text
-        finally:
-            door.fault = None
         assert (told.status_code, answer.status_code) == (201, 200)
         assert answer.json()["evidence"]["unit"]["text"] == "Alice lives in Bern."
         assert ready.status_code == 503

@@ -3,13 +3,19 @@
 import http.client
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal
 
 import boto3
 from moto.server import ThreadedMotoServer
+
+from plume_memory.store import remote_files
+
+IMPATIENT_S = remote_files.ANSWER_S
+PATIENT_S = 120.0
+"""The limit where nothing is wrong: on a busy machine a first call takes longer than callers wait."""
 
 Fault = Literal["slow", "cut", "503", "denied", "bytes"]
 
@@ -27,6 +33,18 @@ class Door(ThreadingHTTPServer):
         self.fault: Fault | None = None
         self.is_over = threading.Event()
         self.asked = 0
+
+    @contextmanager
+    def doing(self, fault: Fault) -> Iterator[None]:
+        """Have this fault meanwhile; only one that never answers has the limit that callers have."""
+        patient = remote_files.ANSWER_S
+        self.fault = fault
+        if fault == "slow":
+            remote_files.ANSWER_S = IMPATIENT_S
+        try:
+            yield
+        finally:
+            self.fault, remote_files.ANSWER_S = None, patient
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that went away is what is tested."""
@@ -97,14 +115,9 @@ class Bucket:
         listed = self.client.list_object_versions(Bucket=self.name)
         return [one["Key"] for one in listed.get("Versions", ())]
 
-    @contextmanager
-    def fault(self, kind: Fault) -> Iterator[None]:
+    def fault(self, kind: Fault) -> AbstractContextManager[None]:
         """Have the door do this meanwhile."""
-        self.door.fault = kind
-        try:
-            yield
-        finally:
-            self.door.fault = None
+        return self.door.doing(kind)
 
 
 @contextmanager
