@@ -8,9 +8,10 @@ The one place where recency counts at question time. A later unit supersedes an 
   and more likely, if it is of somebody of whom the earlier one is not: "my wife's name" is none of mine, but "Alice's
   new job" tells where she works;
 - shares `SHARED` of their terms, weighted by their rarity among the units, without function words where the earlier one
-  holds no other term of the question: "I prefer trains" is no news of "I am allergic to peanuts"; for the only item of a list those of its
-  heading too, if it names one thing: under "Home town:" a new item is a new value, under "Allergies:" one more. So do
-  items of one label, by which they differ or agree ("City: Bern"); where it names several things it does not count.
+  holds no other term of the question: "I prefer trains" is no news of "I am allergic to peanuts". For the only item of
+  a list those of its heading count too, if it names one thing: under "Home town:" a new item is a new value, under
+  "Allergies:" one more. So do items of one label, by which they differ or agree ("City: Bern"); where it names several
+  things it does not count.
 
 It takes the earlier unit's place. And a unit that overlaps much with another (`OVERLAP`), but holds only a part of the
 question's terms that the other holds, is about somebody else: it is left out too. What was measured: docs/decisions.
