@@ -5,9 +5,13 @@ holds for ever; a thousand of them would be all that a process may open.
 """
 
 import asyncio
-from typing import Any
+import itertools
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+
+_TURNS = itertools.count()
+"""Which connection began to wait first: a loop's clock may count milliseconds only, in which many come."""
 
 
 class PatientProtocol(H11Protocol):
@@ -22,10 +26,11 @@ class PatientProtocol(H11Protocol):
         """See `asyncio.Protocol`."""
         super().connection_made(transport)
         self._head: asyncio.TimerHandle | None = None
+        self._turn = 0
         self._wait_for_head()
         if len(self.connections) > self.most:
             others = (one for one in self.connections if isinstance(one, PatientProtocol) and one is not self)
-            idle = min((one for one in others if one._head is not None), key=_when, default=None)
+            idle = min((one for one in others if one._head is not None), key=_turn, default=None)
             if idle is not None:
                 idle.transport.close()
 
@@ -51,6 +56,7 @@ class PatientProtocol(H11Protocol):
     def _wait_for_head(self) -> None:
         if self._head is None:  # what comes byte by byte has no longer
             self._head = self.loop.call_later(self.headers_s, self.transport.close)
+            self._turn = next(_TURNS)
 
     def _stop_waiting(self) -> None:
         if self._head is not None:
@@ -63,5 +69,5 @@ def patience(headers_s: float, most: int) -> type[PatientProtocol]:
     return type("Patient", (PatientProtocol,), {"headers_s": headers_s, "most": most})
 
 
-def _when(one: PatientProtocol) -> Any:
-    return one._head.when() if one._head is not None else 0.0
+def _turn(one: PatientProtocol) -> int:
+    return one._turn
