@@ -9,7 +9,6 @@ import itertools
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-
 _TURNS = itertools.count()
 """Which connection began to wait first: a loop's clock may count milliseconds only, in which many come."""
 
