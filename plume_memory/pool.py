@@ -19,7 +19,7 @@ from plume_memory.memory import DEFAULT_MODEL, DEFAULT_URL, MAX_UPDATE_CHARS, Pa
 from plume_memory.policy import AnswerPolicy
 from plume_memory.records import Answer
 from plume_memory.store.artifacts import ArtifactStore
-from plume_memory.store.database import Database
+from plume_memory.store.database import CONNECTIONS, Database
 from plume_memory.store.log import Log
 from plume_memory.store.memories import not_found
 from plume_memory.store.paths import default_artifacts
@@ -57,6 +57,7 @@ class MemoryPool:
         artifacts: str | None = None,
         keep: int = KEPT_OPEN,
         max_update_chars: int = MAX_UPDATE_CHARS,
+        connections: int = CONNECTIONS,
         progress: "Progress | None" = None,
     ) -> None:
         """Take the parts; the database is opened by the first memory, the model by the first answer.
@@ -70,6 +71,7 @@ class MemoryPool:
             artifacts: folder or fsspec URL for derived bytes; beside the database when not given.
             keep: memories kept open.
             max_update_chars: see `ParametricMemory.open`.
+            connections: see `Database`.
             progress: called during long work.
 
         Raises:
@@ -87,7 +89,7 @@ class MemoryPool:
         self._model, self._hypernetwork, self._policy, self._progress = model, hypernetwork, policy, progress
         self._artifacts = ArtifactStore(artifacts or default_artifacts(url))
         self._engine = engine
-        self._database = Database(url)
+        self._database = Database(url, connections=connections)
         self._open: OrderedDict[str, ParametricMemory] = OrderedDict()
         self._lock = Lock()
         self._opening = Lock()

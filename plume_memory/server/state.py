@@ -77,7 +77,7 @@ class Serving:
             limits=Limits(requests_per_minute=settings.requests_per_minute, rows_per_minute=settings.rows_per_minute),
             answers=Answers(settings.answers_at_once),
             traces=Traces(settings.traces, settings.trace_s),
-            operations=Operations(),
+            operations=Operations(settings.mark),
             metrics=Metrics(counters),
             telemetry=Telemetry(),
             condition=Condition(),

@@ -14,9 +14,9 @@ from typing import Any
 from plume_memory.forks import Lock
 
 
-def new_trace_id() -> str:
-    """Return an id: `trc_` and 26 characters."""
-    return "trc_" + secrets.token_hex(13)
+def new_trace_id(mark: str = "") -> str:
+    """Return an id: `trc_`, the mark of the process that keeps it, and 26 characters."""
+    return f"trc_{mark}{secrets.token_hex(13)}"
 
 
 @dataclass(frozen=True, slots=True)
