@@ -10,15 +10,15 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 from ray import serve
 from ray.serve.config import AutoscalingConfig, AutoscalingPolicy, RequestRouterConfig
-from ray_plume.gateway import Gateway
-from ray_plume.replica import Replica
-from ray_plume.routing import ReplicaRouter
-from ray_plume.scaling import replicas_for_rows
 
 from plume_memory.errors import InvalidInput
 from plume_memory.memory import DEFAULT_MODEL
 from plume_memory.pool import MemoryPool
 from plume_memory.server.settings import UPDATE_CHARS, ServerSettings
+from ray_plume.gateway import Gateway
+from ray_plume.replica import Replica
+from ray_plume.routing import ReplicaRouter
+from ray_plume.scaling import replicas_for_rows
 
 _MORE_S = 10.0
 """Beyond the longest answer, for a replica to end in."""
@@ -59,7 +59,7 @@ class AppArguments(BaseModel):
     requests_per_minute: int = Field(600, ge=1)
     """Of one key, at each replica."""
     rows_per_minute: int = Field(1200, ge=1)
-    connections: int = Field(4, ge=2)
+    connections: int = Field(16, ge=2)
     """To PostgreSQL, of one replica at most."""
     min_replicas: int = Field(1, ge=1)
     max_replicas: int = Field(1, ge=1)

@@ -12,8 +12,6 @@ from typing import Any
 
 from ray.exceptions import ActorDiedError, ActorUnavailableError
 from ray.serve.exceptions import BackPressureError
-from ray_plume.affinity import word_of
-from ray_plume.replica import plain
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -21,6 +19,8 @@ from plume_memory.server.body import IMPORT_PATH, BodyLimit, too_large
 from plume_memory.server.problems import RETRY_S, Problem, is_openai, openai_error, problem_document, response
 from plume_memory.server.settings import ServerSettings
 from plume_memory.server.streams import event
+from ray_plume.affinity import word_of
+from ray_plume.replica import plain
 
 _LOGGER = logging.getLogger(__name__)
 _ATTEMPTS = 4

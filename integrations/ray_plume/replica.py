@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from typing import Any
 
-from ray_plume.scaling import load_of
 from starlette.types import Message, Scope
 
 from plume_memory.pool import MemoryPool
@@ -17,6 +16,7 @@ from plume_memory.server.app import create_app
 from plume_memory.server.health import is_stuck
 from plume_memory.server.running import warm
 from plume_memory.server.settings import ServerSettings
+from ray_plume.scaling import load_of
 
 _AHEAD = 64
 """Messages that an application may be ahead of who reads them."""

@@ -8,10 +8,11 @@ replica more moves only its share of the memories.
 from typing import Any
 
 from ray.serve.experimental.consistent_hash_router import ConsistentHashRouter
+
 from ray_plume.affinity import AT
 
 
-class ReplicaRouter(ConsistentHashRouter):
+class ReplicaRouter(ConsistentHashRouter):  # type: ignore[misc]  # Ray is Any here
     """Ray Serve's ring, and before it the replica that a word names by its mark."""
 
     async def choose_replicas(self, candidate_replicas: list[Any], pending_request: Any = None) -> list[list[Any]]:

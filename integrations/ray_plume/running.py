@@ -8,9 +8,10 @@ from typing import Any
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # read once, when ray is imported: nothing is sent home
 
-import ray  # noqa: E402 — the line above comes first
-from ray import serve  # noqa: E402
-from ray_plume.application import AppArguments, app  # noqa: E402
+import ray
+from ray import serve
+
+from ray_plume.application import AppArguments, app
 
 
 def run(args: AppArguments, *, host: str, port: int, started: Any) -> None:

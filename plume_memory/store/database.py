@@ -174,6 +174,16 @@ class Database:
             finally:
                 connection.close()
 
+    def check(self) -> None:
+        """Open the database and refuse a schema that is not this package's; an empty one gets the schema.
+
+        Raises:
+            SchemaError: the database belongs to another release, or to something else.
+            StoreUnavailable: it cannot be opened.
+        """
+        with mapped(self._url):
+            self._check()
+
     def revision(self) -> str | None:
         """Return the schema's revision, whatever it is; None for an empty database."""
         with mapped(self._url), self._made().connect() as connection:

@@ -27,9 +27,7 @@ MEMORY = "mem_01j0000000000000000000000"
         ("/healthz", {}, {}, ""),
     ],
 )
-def test_what_names_a_memory_names_the_replica(
-    path: str, headers: dict[str, str], body: object, word: str
-) -> None:
+def test_what_names_a_memory_names_the_replica(path: str, headers: dict[str, str], body: object, word: str) -> None:
     assert word_of(path, headers, json.dumps(body).encode()) == word
 
 
