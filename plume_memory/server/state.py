@@ -69,6 +69,8 @@ class Serving:
             engine = pool.loaded_engine
             return None if engine is None else engine.scheduler.counters()
 
+        traces = Traces(settings.traces, settings.trace_s)
+        pool.on_erasure(traces.drop_of)
         return cls(
             pool=pool,
             settings=settings,
@@ -76,7 +78,7 @@ class Serving:
             keys=Keys(pool.database),
             limits=Limits(requests_per_minute=settings.requests_per_minute, rows_per_minute=settings.rows_per_minute),
             answers=Answers(settings.answers_at_once),
-            traces=Traces(settings.traces, settings.trace_s),
+            traces=traces,
             operations=Operations(settings.mark),
             metrics=Metrics(counters),
             telemetry=Telemetry(),

@@ -7,7 +7,7 @@ drops them at once, and one that was kept before an erasure made elsewhere is no
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,10 +69,11 @@ class Traces:
         with self._lock:
             self._kept.pop(number, None)
 
-    def drop_of(self, log_names: set[str]) -> None:
-        """Let go of those of some memories: what they hold was erased."""
+    def drop_of(self, log_names: Collection[str] | None) -> None:
+        """Let go of those of some memories, None: of all. What they hold was erased."""
         with self._lock:
-            for number in [number for number, (_, one) in self._kept.items() if one.log_name in log_names]:
+            found = ((number, one.log_name) for number, (_, one) in self._kept.items())
+            for number in [number for number, name in found if log_names is None or name in log_names]:
                 del self._kept[number]
 
     def _expire(self) -> None:

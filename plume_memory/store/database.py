@@ -42,6 +42,7 @@ CONNECTIONS = 16
 """To PostgreSQL, of one process at most, where nobody says. Half of them may write: writers that wait for each other's
 locks leave the others to readers."""
 _ATTEMPTS = 5  # at a transaction that the database takes back
+_LOCK_NOT_AVAILABLE = "55P03"
 _PAUSE_S = 0.02  # after the first attempt; doubles with each
 _RECONNECT_S = 5.0  # a server that answered before is waited for: it is restarting
 # A peer that vanished without a word (a cable, a host) is noticed within a minute instead of the system's hours.
@@ -156,6 +157,43 @@ class Database:
                     raise
             time.sleep(_PAUSE_S * 2 ** (attempt - 1))
             attempt += 1
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether processes on several machines can use it: PostgreSQL."""
+        return not self._is_sqlite
+
+    @contextmanager
+    def apart(self, name: str) -> Iterator[sa.Connection]:
+        """Yield a connection of PostgreSQL beside the pool: each statement is a transaction, and locks outlive it.
+
+        Args:
+            name: what the server's list of sessions calls it.
+        """
+        with mapped(self._url), self._connected() as connection:
+            connection.execution_options(isolation_level="AUTOCOMMIT")
+            connection.detach()  # it is closed at the end, and is none of the pool's
+            connection.exec_driver_sql("SELECT set_config('application_name', %s, false)", (name,))
+            yield connection
+
+    @contextmanager
+    def claimed(self, what: str) -> Iterator[None]:
+        """Hold a claim that one process at a time has, and wait for the one that has it; its death ends the claim.
+
+        For work that need not be done twice and may be: who has waited for the busy timeout goes on without. SQLite's
+        processes do not wait for each other.
+        """
+        if self._is_sqlite:
+            yield
+            return
+        with self.apart("plume-claim") as connection:
+            connection.exec_driver_sql("SET statement_timeout = 0")  # lock_timeout is what ends the wait
+            try:
+                connection.exec_driver_sql("SELECT pg_advisory_lock(hashtextextended(%s, 0))", (what,))
+            except exc.OperationalError as err:
+                if getattr(err.orig, "sqlstate", None) != _LOCK_NOT_AVAILABLE:
+                    raise
+            yield
 
     @contextmanager
     def sqlite(self) -> Iterator[sqlite3.Connection]:
