@@ -97,7 +97,7 @@ def test_versions_are_derived_once_by_processes_that_begin_together(pools: tuple
     deriving.start()
     one.flush()
     deriving.join()
-    calls = [text for pool in pools for text in pool.engine.encoder.parameterizer.calls]
+    calls = [text for pool in pools for text in pool.engine.parameterizer.calls]
     assert sorted(calls) == ["Alice has a cat.", "Alice lives in Bern."]
 
 
