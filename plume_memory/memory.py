@@ -599,7 +599,7 @@ class ParametricMemory:
             added=tuple(t for t in second if t not in held),
         )
 
-    def export_adapter(self, directory: str | Path, *, format: Literal["peft", "safetensors"] = "peft") -> Path:
+    def export_adapter(self, directory: str | Path, *, format: Literal["peft", "safetensors", "vllm"] = "peft") -> Path:
         """Write the newest version's global adapter for other programs. See `Snapshot.export_adapter`."""
         return self.at().export_adapter(directory, format=format)
 

@@ -167,6 +167,6 @@ def check_shared(db: str) -> None:
     """
     if db.startswith("sqlite"):
         raise InvalidInput(
-            "Replicas share their log: give the URL of a PostgreSQL database. A SQLite file has one machine and one "
-            "writer, `plume serve` without --ray is for it."
+            "Replicas share their log: give the URL of a PostgreSQL database. A SQLite file is one machine's, "
+            "`plume serve` without --ray is for it."
         )

@@ -64,6 +64,8 @@ def serve(
         raise InvalidInput("--replicas and --max-replicas go with --ray.")
     if ray and map_header:
         raise InvalidInput("--map-header does not go with --ray: build the application with `ray_plume.application`.")
+    if ray and url.startswith("sqlite"):
+        raise InvalidInput("Replicas share their log: give the URL of a PostgreSQL database, or leave out --ray.")
     try:
         from plume_memory.server.app import create_app  # noqa: PLC0415 — an extra
         from plume_memory.server.running import check_address, is_loopback, server_of, warm  # noqa: PLC0415 — as above
