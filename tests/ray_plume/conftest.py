@@ -56,7 +56,8 @@ def cluster() -> Iterator[Cluster]:
             policy = AnswerPolicy(max_new_tokens=24, unit_tokens=64)
             return MemoryPool(url, engine=tiny_engine(policy=policy), artifacts=f"{folder}/artifacts", connections=4)
 
-        make_pool().database.upgrade()
+        with make_pool() as pool:
+            pool.database.upgrade()
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]

@@ -78,6 +78,44 @@ def test_a_stream_comes_in_pieces_and_says_the_same(cluster: Cluster) -> None:
         assert "".join(deltas) == whole
 
 
+def test_the_page_keeps_its_session_on_the_replica_that_began_it(cluster: Cluster) -> None:
+    with cluster.client(follow_redirects=True) as client:
+        number = made(client, "looked at", "It is looked at.")
+        for _ in range(4):
+            assert client.get("/").status_code == 200
+            page = client.get(f"/memories/{number}")
+            assert page.status_code == 200
+        token = re.search(r'name="token" value="([^"]+)"', page.text)
+        assert token is not None
+        sent = client.post(f"/memories/{number}/forget", data={"token": token.group(1), "version": "1"})
+        assert sent.status_code != 403
+
+
+def test_replicas_come_with_load_and_go_without_losing_a_request(cluster: Cluster) -> None:
+    is_over, most = threading.Event(), 12
+    failed: list[str] = []
+
+    def ask(number: int) -> None:
+        with cluster.client() as client:
+            path = f"/v1/memories/{made(client, f'asker {number}', f'Asker {number} is here.')}"
+            while not is_over.is_set() or (number == 0 and replicas() > 2):  # one goes on asking while a replica goes
+                asked = client.post(f"{path}/ask", json={"question": "Who is here?"})
+                if asked.status_code != 200:
+                    failed.append(asked.text)
+
+    until(lambda: replicas() == 2)
+    with ThreadPoolExecutor(most) as threads:
+        running = [threads.submit(ask, number) for number in range(most)]
+        try:
+            until(lambda: replicas() == 3 or any(one.done() for one in running))
+        finally:
+            is_over.set()
+        for one in running:
+            one.result()
+    assert replicas() == 2
+    assert failed == []
+
+
 def test_a_replica_that_is_killed_loses_nothing_that_was_acknowledged(cluster: Cluster) -> None:
     acknowledged: list[tuple[str, str]] = []
     told: list[int] = []
@@ -119,48 +157,9 @@ def test_a_replica_that_is_killed_loses_nothing_that_was_acknowledged(cluster: C
             expected = [text for own, text in acknowledged if own == path]
             assert set(expected) <= set(texts)
             assert len(texts) == len(set(texts))  # none twice
-    until(lambda: replicas() >= 2)  # it was replaced
 
 
 def pids_of_replicas() -> list[int]:
     """The processes of the replicas, which Ray names so."""
     below = psutil.Process().children(recursive=True)
     return [one.pid for one in below if "".join(one.cmdline()[:1]).startswith("ray::ServeReplica:plume:Replica")]
-
-
-def test_replicas_come_with_load_and_go_without_losing_a_request(cluster: Cluster) -> None:
-    is_over, most = threading.Event(), 12
-    failed: list[str] = []
-
-    def ask(number: int) -> None:
-        with cluster.client() as client:
-            path = f"/v1/memories/{made(client, f'asker {number}', f'Asker {number} is here.')}"
-            while not is_over.is_set() or (number == 0 and replicas() > 2):  # one goes on asking while a replica goes
-                asked = client.post(f"{path}/ask", json={"question": "Who is here?"})
-                if asked.status_code != 200:
-                    failed.append(asked.text)
-
-    until(lambda: replicas() == 2)
-    with ThreadPoolExecutor(most) as threads:
-        running = [threads.submit(ask, number) for number in range(most)]
-        try:
-            until(lambda: replicas() == 3 or any(one.done() for one in running))
-        finally:
-            is_over.set()
-        for one in running:
-            one.result()
-    assert replicas() == 2
-    assert failed == []
-
-
-def test_the_page_keeps_its_session_on_the_replica_that_began_it(cluster: Cluster) -> None:
-    with cluster.client(follow_redirects=True) as client:
-        number = made(client, "looked at", "It is looked at.")
-        for _ in range(4):
-            assert client.get("/").status_code == 200
-            page = client.get(f"/memories/{number}")
-            assert page.status_code == 200
-        token = re.search(r'name="token" value="([^"]+)"', page.text)
-        assert token is not None
-        sent = client.post(f"/memories/{number}/forget", data={"token": token.group(1), "version": "1"})
-        assert sent.status_code != 403
