@@ -75,9 +75,9 @@ def cluster() -> Iterator[Cluster]:
             shape = Shape(
                 min_replicas=2,
                 max_replicas=3,
-                rows_per_replica=8,
+                rows_per_replica=4,
                 upscale_delay_s=0,
-                downscale_delay_s=1,
+                downscale_delay_s=4,  # longer than a process may be silent on a busy machine
                 look_back_s=2,
                 cpus=0.5,
             )
