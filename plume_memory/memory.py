@@ -45,6 +45,7 @@ from plume_memory.records import (
     Version,
 )
 from plume_memory.segmentation.unreadable import unreadable_spans
+from plume_memory.store.announcing import announce
 from plume_memory.store.archive import write_archive
 from plume_memory.store.artifacts import ArtifactStore
 from plume_memory.store.chain import NO_PARENT
@@ -414,7 +415,9 @@ class ParametricMemory:
         try:
             certificate = Erasures(self._database, self._artifacts).erase(self.name, version, **what)
         finally:  # whether or not it could be finished: the log may lack the text already
-            self._let_go()
+            self.let_go()
+        heard = announce(self._database, {text.memory for text in certificate.erased})
+        certificate = replace(certificate, confirmed_by=heard.confirmed, unconfirmed_by=heard.silent)
         if not derive:
             return certificate
         newest = self.at()
@@ -596,7 +599,7 @@ class ParametricMemory:
             added=tuple(t for t in second if t not in held),
         )
 
-    def export_adapter(self, directory: str | Path, *, format: Literal["peft", "safetensors"] = "peft") -> Path:
+    def export_adapter(self, directory: str | Path, *, format: Literal["peft", "safetensors", "vllm"] = "peft") -> Path:
         """Write the newest version's global adapter for other programs. See `Snapshot.export_adapter`."""
         return self.at().export_adapter(directory, format=format)
 
@@ -654,8 +657,9 @@ class ParametricMemory:
             PlumeError: it could not be derived; the log is whole.
         """
         self._check_open()
-        if not self._pinned().is_derived(number):
-            self.at(version=number).derive()
+        with self._database.claimed(f"derive {self.name}"):  # what another process derives meanwhile is found there
+            if not self._pinned().is_derived(number):
+                self.at(version=number).derive()
 
     def flush(self) -> None:
         """Wait until everything that was updated with `derive="later"` is derived.
@@ -669,6 +673,15 @@ class ParametricMemory:
         """Delete this memory if nothing was ever written to it; returns whether it was empty."""
         self._check_open()
         return self._log.discard_empty(self.name)
+
+    def let_go(self) -> None:
+        """Drop what this object and its engine keep in memory of texts; the next read gets it from the log again."""
+        with self._lock:
+            pinned, engine = self._snapshots, self.loaded_engine
+        if pinned is not None:
+            pinned.clear()
+        if engine is not None:
+            engine.release(self._artifacts.root_url)
 
     def close(self) -> None:
         """Release the database; answers that are being decoded finish. Closing twice is allowed.
@@ -735,15 +748,6 @@ class ParametricMemory:
                     self._log, self.name, engine=self.engine, database=self._database, artifacts=self._artifacts
                 )
             return self._snapshots
-
-    def _let_go(self) -> None:
-        """Drop what this object and its engine keep in memory of texts."""
-        with self._lock:
-            pinned, engine = self._snapshots, self.loaded_engine
-        if pinned is not None:
-            pinned.clear()
-        if engine is not None:
-            engine.release(self._artifacts.root_url)
 
 
 def _written(text: str, messages: Sequence[Mapping[str, Any]]) -> str:

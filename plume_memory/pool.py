@@ -18,8 +18,9 @@ from plume_memory.hypernet.shipped import chosen_network
 from plume_memory.memory import DEFAULT_MODEL, DEFAULT_URL, MAX_UPDATE_CHARS, ParametricMemory
 from plume_memory.policy import AnswerPolicy
 from plume_memory.records import Answer
+from plume_memory.store.announcing import Forget, Listener
 from plume_memory.store.artifacts import ArtifactStore
-from plume_memory.store.database import Database
+from plume_memory.store.database import CONNECTIONS, Database
 from plume_memory.store.log import Log
 from plume_memory.store.memories import not_found
 from plume_memory.store.paths import default_artifacts
@@ -57,6 +58,7 @@ class MemoryPool:
         artifacts: str | None = None,
         keep: int = KEPT_OPEN,
         max_update_chars: int = MAX_UPDATE_CHARS,
+        connections: int = CONNECTIONS,
         progress: "Progress | None" = None,
     ) -> None:
         """Take the parts; the database is opened by the first memory, the model by the first answer.
@@ -70,6 +72,7 @@ class MemoryPool:
             artifacts: folder or fsspec URL for derived bytes; beside the database when not given.
             keep: memories kept open.
             max_update_chars: see `ParametricMemory.open`.
+            connections: see `Database`.
             progress: called during long work.
 
         Raises:
@@ -87,12 +90,14 @@ class MemoryPool:
         self._model, self._hypernetwork, self._policy, self._progress = model, hypernetwork, policy, progress
         self._artifacts = ArtifactStore(artifacts or default_artifacts(url))
         self._engine = engine
-        self._database = Database(url)
+        self._database = Database(url, connections=connections)
         self._open: OrderedDict[str, ParametricMemory] = OrderedDict()
         self._lock = Lock()
         self._opening = Lock()
         self._loading = Lock()
         self._deriver = Deriver()
+        self._listener = Listener(self._database, self._forget)
+        self._hearers: list[Forget] = []
         self._closed = False
 
     def __reduce_ex__(self, _: object) -> str:
@@ -118,6 +123,7 @@ class MemoryPool:
                 return self._open[owner]
         # outside the lock: one owner's slow database must not stop the others
         database = self._opened()
+        self._listener.begin()
         log = Log(database)
         if create:
             log.ensure(owner)
@@ -218,6 +224,19 @@ class MemoryPool:
                 )
             return self._engine
 
+    def on_erasure(self, forget: Forget) -> None:
+        """Have a function called, in a thread, when any process erases something from memories of this database."""
+        self._hearers.append(forget)
+
+    def _forget(self, names: frozenset[str] | None) -> None:
+        """Let go of what is held of memories from which something was erased, perhaps elsewhere; None: of all."""
+        with self._lock:
+            held = [one for name, one in self._open.items() if names is None or name in names]
+        for one in held:
+            one.let_go()
+        for forget in self._hearers:
+            forget(names)
+
     def flush(self) -> None:
         """Wait until everything that was updated with `derive="later"` is derived; see `ParametricMemory.flush`."""
         self._deriver.flush()
@@ -230,6 +249,7 @@ class MemoryPool:
         with self._opening:
             self._closed = True
         self._deriver.close()
+        self._listener.close()
         with self._lock:
             for opened in self._open.values():
                 opened.close()

@@ -215,6 +215,11 @@ class ErasureCertificate:
     """Aware, UTC."""
     limits: tuple[str, ...]
     """What this does not cover, in words."""
+    confirmed_by: int = 0
+    """Processes with a `MemoryPool` on this PostgreSQL database that said they have let go of the text, this one
+    included if it has one. 0 on SQLite."""
+    unconfirmed_by: int = 0
+    """Such processes that did not say so within two seconds: each lets go when it next reads the memory, or ends."""
 
     def to_json(self) -> str:
         """Return one JSON document, keys sorted, times in ISO 8601."""

@@ -37,6 +37,7 @@ from plume_memory.errors import ArtifactDamaged, InvalidInput
 from plume_memory.forks import Lock
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.lora.files import export_peft, save_factors
+from plume_memory.lora.vllm import export_vllm
 from plume_memory.model.prompt import Message
 from plume_memory.model.queries import DecodeSettings, Step, collect
 from plume_memory.recalling.notes import PROFILE_TOKENS, Recall, RecallOptions
@@ -297,7 +298,7 @@ class Snapshot:
         )
         yield AnswerChunk(steps[-1].text, answer if words is None else _formed(words, answer))
 
-    def export_adapter(self, directory: str | Path, *, format: Literal["peft", "safetensors"] = "peft") -> Path:
+    def export_adapter(self, directory: str | Path, *, format: Literal["peft", "safetensors", "vllm"] = "peft") -> Path:
         """Write the global adapter for other programs, which alone answers far less than `ask`.
 
         It names the base model that it is for: the embedded default is a four-bit copy, so that is its folder on this
@@ -305,15 +306,15 @@ class Snapshot:
 
         Args:
             directory: made if it does not exist.
-            format: `peft` for `PeftModel.from_pretrained`, vLLM and friends; `safetensors` for
-                `plume_memory.lora.files.load_factors`.
+            format: `peft` for `PeftModel.from_pretrained` and friends; `vllm` for a folder of its own in the
+                directory, see `plume_memory.lora.vllm`; `safetensors` for `plume_memory.lora.files.load_factors`.
 
         Raises:
             InvalidInput: nothing to export (empty memory, or an engine without a parameterizer), an
-                unknown format, or a directory that cannot be written.
+                unknown format, a rank that vLLM does not serve, or a directory that cannot be written.
         """
-        if format not in ("peft", "safetensors"):
-            raise InvalidInput(f"Unknown format {format!r}; write peft or safetensors.")
+        if format not in ("peft", "safetensors", "vllm"):
+            raise InvalidInput(f"Unknown format {format!r}; write peft, safetensors or vllm.")
         factors = self.global_adapter
         if factors is None:
             raise InvalidInput(
@@ -324,8 +325,10 @@ class Snapshot:
         base = self._engine.base
         try:
             folder.mkdir(parents=True, exist_ok=True)
+            known_as = base.loaded_by_others or base.name
+            if format == "vllm":
+                return export_vllm(factors, folder, base_model=known_as, base_fingerprint=base.fingerprint)
             if format == "peft":
-                known_as = base.loaded_by_others or base.name
                 export_peft(factors, folder, base_model=known_as, base_fingerprint=base.fingerprint)
             else:
                 save_factors(factors, folder / "factors.safetensors", fingerprints={"model": base.fingerprint})

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 
@@ -18,6 +18,9 @@ from plume_memory.memory import DEFAULT_MODEL, DEFAULT_URL, ParametricMemory
 from plume_memory.records import Answer, Form, Replacement, Version
 from plume_memory.store.failures import shown_text
 from plume_memory.store.overruling import NAME
+
+if TYPE_CHECKING:  # torch's side
+    from plume_memory.answering.pinned import Snapshot
 
 MemoryName = Annotated[str, typer.Option("--memory", "-m", help="Name of the memory.", envvar="PLUME_MEMORY")]
 Url = Annotated[str, typer.Option("--db", help="SQLAlchemy URL of the log.", envvar="PLUME_DB")]
@@ -277,6 +280,9 @@ def route(
 def export_adapter(
     directory: Annotated[Path, typer.Argument(help="Folder to write.")],
     form: Annotated[str, typer.Option("--format", help="peft or safetensors.")] = "peft",
+    program: Annotated[
+        str | None, typer.Option("--for", help="vllm: a folder that it serves, and the command that starts it.")
+    ] = None,
     at: At = None,
     name: MemoryName = "default",
     url: Url = DEFAULT_URL,
@@ -287,9 +293,22 @@ def export_adapter(
     """Write the global adapter for PEFT and other programs."""
     if form not in ("peft", "safetensors"):
         raise InvalidInput(f"Unknown format {form!r}; write peft or safetensors.")
+    if program not in (None, "vllm"):
+        raise InvalidInput(f"Unknown program {program!r}; an adapter can be written for vllm.")
     with open_memory(name, url, model, hypernetwork, create=False) as memory:
+        if program == "vllm":
+            _export_for_vllm(memory.at(version=at), directory, as_json)
+            return
         folder = memory.at(version=at).export_adapter(directory, format="peft" if form == "peft" else "safetensors")
         emit({"directory": str(folder), "format": form}, as_json, lambda: say(str(folder)))
+
+
+def _export_for_vllm(snapshot: "Snapshot", directory: Path, as_json: bool) -> None:
+    from plume_memory.lora.vllm import flags_of, shown_command  # noqa: PLC0415 — torch: seconds, and only when asked
+
+    folder = snapshot.export_adapter(directory, format="vllm")
+    shown = {"directory": str(folder), "format": "peft", "name": folder.name, "command": flags_of(folder)}
+    emit(shown, as_json, lambda: say(f"{folder}\n{shown_command(folder)}"))
 
 
 def verify(

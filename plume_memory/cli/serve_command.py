@@ -2,7 +2,7 @@
 
 import logging
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,6 +12,7 @@ from plume_memory.errors import InvalidInput, MissingExtra
 from plume_memory.heap import share_heaps
 from plume_memory.memory import DEFAULT_MODEL, DEFAULT_URL
 from plume_memory.pool import MemoryPool
+from plume_memory.store.database import CONNECTIONS
 
 
 def register(app: typer.Typer) -> None:
@@ -45,6 +46,16 @@ def serve(
         int, typer.Option("--rows-per-minute", min=1, help="Decode rows of one key; a question: 2.")
     ] = 1200,
     workers: Annotated[int, typer.Option("--workers", help="Only 1: one process has the model.")] = 1,
+    connections: Annotated[
+        int, typer.Option("--connections", min=2, help="To PostgreSQL, of one process at most.")
+    ] = CONNECTIONS,
+    ray: Annotated[
+        bool, typer.Option("--ray", help="Serve with replicas on Ray Serve, on PostgreSQL; extra `ray`.")
+    ] = False,
+    replicas: Annotated[int, typer.Option("--replicas", min=1, help="With --ray: at least so many.")] = 1,
+    max_replicas: Annotated[
+        int | None, typer.Option("--max-replicas", min=1, help="With --ray: at most so many, as load asks for them.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Serve memories over HTTP: OpenAI's protocol and memory's own, on one port."""
@@ -52,8 +63,14 @@ def serve(
         raise InvalidInput(
             f"--workers {workers}: one process serves one model. Its scheduler decodes all requests in one batch, "
             "which several processes would split, each with the weights in memory once more. Leave it out; for more "
-            "machines start a server on each, on one PostgreSQL database."
+            "machines start a server on each, on one PostgreSQL database, or use --ray."
         )
+    if not ray and (replicas != 1 or max_replicas is not None):
+        raise InvalidInput("--replicas and --max-replicas go with --ray.")
+    if ray and map_header:
+        raise InvalidInput("--map-header does not go with --ray: build the application with `ray_plume.application`.")
+    if ray and url.startswith("sqlite"):
+        raise InvalidInput("Replicas share their log: give the URL of a PostgreSQL database, or leave out --ray.")
     try:
         from plume_memory.server.app import create_app  # noqa: PLC0415 — an extra
         from plume_memory.server.running import (  # noqa: PLC0415 — as above
@@ -71,9 +88,30 @@ def serve(
     configure()
     share_heaps()
     with MemoryPool(
-        url, model=model, hypernetwork=hypernetwork, artifacts=artifacts, max_update_chars=UPDATE_CHARS
+        url,
+        model=model,
+        hypernetwork=hypernetwork,
+        artifacts=artifacts,
+        max_update_chars=UPDATE_CHARS,
+        connections=connections,
     ) as pool:
         check_address(host, Keys(pool.database), is_insecure=insecure)
+        if ray:
+            pool.database.check()  # one line here says more than the logs of replicas that do not start
+            arguments = {
+                "db": url,
+                "artifacts": pool.artifacts.root_url,
+                "model": model,
+                "hypernetwork": hypernetwork,
+                "needs_key": not is_loopback(host) and not insecure,
+                "requests_per_minute": requests,
+                "rows_per_minute": rows,
+                "connections": connections,
+                "min_replicas": replicas,
+                "max_replicas": max(replicas, max_replicas or replicas),
+            }
+            _serve_on_ray(arguments, host=host, port=port, as_json=as_json)
+            return
         settings = ServerSettings(
             needs_key=not is_loopback(host) and not insecure,
             local_only=is_loopback(host),
@@ -93,6 +131,22 @@ def serve(
         )
         sys.stdout.flush()  # whoever waits for that line, the program does not end for a long time
         server_of(app, host=host, port=port).run()
+
+
+def _serve_on_ray(arguments: dict[str, Any], *, host: str, port: int, as_json: bool) -> None:
+    try:
+        from ray_plume.application import AppArguments  # noqa: PLC0415 — an extra
+        from ray_plume.running import run  # noqa: PLC0415 — as above
+    except ImportError as err:
+        raise MissingExtra(f"`plume serve --ray` needs the extra: pip install 'plume-memory[ray]' ({err}).") from err
+    served = f"http://{host}:{port}"
+
+    def say() -> None:
+        shown = {"url": served, "model": arguments["model"], "replicas": arguments["min_replicas"]}
+        emit(shown, as_json, lambda: ERR.print(f"serving {served}, ready", style="dim", markup=False))
+        sys.stdout.flush()
+
+    run(AppArguments(**arguments), host=host, port=port, started=say)
 
 
 def _log_to_stdout() -> None:

@@ -45,6 +45,7 @@ _NOT_SERVED = {
     "finish_erasures": "repeat the erasure, it goes on from where it stopped",
     "flush": "an update with derive=True waits for its factors",
     "last_erasure": "the history says when something was erased",
+    "let_go": "the server keeps what it keeps",
     "loaded_engine": "the model is the server's",
     "max_update_chars": "the server refuses a longer text with TextTooLong",
     "profile": "recall has what bears on a question",

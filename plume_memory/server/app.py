@@ -65,7 +65,7 @@ def create_app(pool: MemoryPool, settings: ServerSettings | None = None) -> Fast
         chat.router,
         responses.router,
         health.router(),
-        page_router(),
+        page_router(settings.mark),
     ):
         app.include_router(router)
     app.router.routes.append(mcp.route)

@@ -46,7 +46,7 @@ def router() -> APIRouter:
     @made.get("/healthz", response_model=Health, responses=unwell)
     async def healthz(serving: ServingNow) -> JSONResponse:
         """Whether the process lives: the event loop answers, and a batch that is decoded moves."""
-        return _said({"engine": not _is_stuck(serving, time.monotonic())}, {})
+        return _said({"engine": not is_stuck(serving)}, {})
 
     @made.get("/readyz", response_model=Health, responses=unwell)
     async def readyz(serving: ServingNow) -> JSONResponse:
@@ -96,8 +96,9 @@ def stores(serving: Serving) -> dict[str, str | None]:
     return {"database": database, "artifacts": artifacts}
 
 
-def _is_stuck(serving: Serving, now: float) -> bool:
+def is_stuck(serving: Serving) -> bool:
     """The scheduler has no thread of its own: it is stuck if something is decoded and no step is taken."""
+    now = time.monotonic()
     engine, condition = serving.pool.loaded_engine, serving.condition
     if engine is None:
         return False

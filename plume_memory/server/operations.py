@@ -56,16 +56,21 @@ class Operation:
 
 
 class Operations:
-    """Those of one server."""
+    """Those of one server.
 
-    def __init__(self) -> None:
+    Args:
+        mark: what their ids begin with; see `ServerSettings.mark`.
+    """
+
+    def __init__(self, mark: str = "") -> None:
+        self._mark = mark
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="plume-operation")
         self._kept: OrderedDict[str, Operation] = OrderedDict()
         self._lock = Lock()
 
     def begin(self, tenant: str, memory_id: str, work: Callable[[], dict[str, Any]]) -> Operation:
         """Begin one; it runs in a thread whoever waits for it."""
-        number = "op_" + secrets.token_hex(13)
+        number = f"op_{self._mark}{secrets.token_hex(13)}"
         future = self._threads.submit(work)
         made = Operation(number, tenant, memory_id, datetime.now(UTC), time.monotonic(), future)
         with self._lock:

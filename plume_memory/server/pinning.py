@@ -1,7 +1,7 @@
 """What an answer is made from, fixed before it is begun, and what is kept of it afterwards."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -31,7 +31,7 @@ class Pinned:
     last_erasure: int
     fingerprint: str
     """Names version, log and engine: `system_fingerprint`, the one field that every client keeps."""
-    trace_id: str = field(default_factory=new_trace_id)
+    trace_id: str
 
     def headers(self) -> dict[str, str]:
         """What says on a response where to look further."""
@@ -47,15 +47,15 @@ def pin(serving: Serving, memory: ListedMemory | None, version: int | None) -> P
     """
     from plume_memory.answering.pinned import Snapshot  # noqa: PLC0415 — torch: seconds, and only when asked
 
-    engine = serving.pool.engine
+    engine, trace_id = serving.pool.engine, new_trace_id(serving.settings.mark)
     if memory is None:
-        return Pinned(Snapshot.of_nothing(engine), None, 0, f"plume-0-none-{engine.fingerprint[:8]}")
+        return Pinned(Snapshot.of_nothing(engine), None, 0, f"plume-0-none-{engine.fingerprint[:8]}", trace_id)
     own = serving.pool.memory(memory.log_name, create=False)
     last_erasure = own.last_erasure
     snapshot = own.at(version=version)
     head = own.entry(snapshot.version).chain_hash if snapshot.version else "0" * 8
     fingerprint = f"plume-{snapshot.version}-{head[:8]}-{engine.fingerprint[:8]}"
-    return Pinned(snapshot, memory, last_erasure, fingerprint)
+    return Pinned(snapshot, memory, last_erasure, fingerprint, trace_id)
 
 
 def keep(serving: Serving, caller: Caller, pinned: Pinned, question: str, answer: Answer) -> AnswerOut:

@@ -48,3 +48,6 @@ class ServerSettings:
     """A stream that has nothing to say says so."""
     drain_s: float = 25.0
     """What is being answered may take so long to end once the server is told to stop."""
+    mark: str = ""
+    """What ids begin with of what this process alone keeps (traces, operations, the page's sessions): with several
+    replicas a router finds the one that has it."""

@@ -61,6 +61,8 @@ class Serving:
     @classmethod
     def of(cls, pool: MemoryPool, settings: ServerSettings) -> "Serving":
         """Make the parts that stand on a pool."""
+        traces = Traces(settings.traces, settings.trace_s)
+        pool.on_erasure(traces.drop_of)
         return cls(
             pool=pool,
             settings=settings,
@@ -68,8 +70,8 @@ class Serving:
             keys=Keys(pool.database),
             limits=Limits(requests_per_minute=settings.requests_per_minute, rows_per_minute=settings.rows_per_minute),
             answers=Answers(settings.answers_at_once, settings.answer_s),
-            traces=Traces(settings.traces, settings.trace_s),
-            operations=Operations(),
+            traces=traces,
+            operations=Operations(settings.mark),
             metrics=Metrics(lambda: pool.loaded_engine, pool.artifacts),
             telemetry=Telemetry(),
             condition=Condition(),

@@ -7,16 +7,16 @@ drops them at once, and one that was kept before an erasure made elsewhere is no
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
 from plume_memory.forks import Lock
 
 
-def new_trace_id() -> str:
-    """Return an id: `trc_` and 26 characters."""
-    return "trc_" + secrets.token_hex(13)
+def new_trace_id(mark: str = "") -> str:
+    """Return an id: `trc_`, the mark of the process that keeps it, and 26 characters."""
+    return f"trc_{mark}{secrets.token_hex(13)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +69,11 @@ class Traces:
         with self._lock:
             self._kept.pop(number, None)
 
-    def drop_of(self, log_names: set[str]) -> None:
-        """Let go of those of some memories: what they hold was erased."""
+    def drop_of(self, log_names: Collection[str] | None) -> None:
+        """Let go of those of some memories, None: of all. What they hold was erased."""
         with self._lock:
-            for number in [number for number, (_, one) in self._kept.items() if one.log_name in log_names]:
+            found = ((number, one.log_name) for number, (_, one) in self._kept.items())
+            for number in [number for number, name in found if log_names is None or name in log_names]:
                 del self._kept[number]
 
     def _expire(self) -> None:

@@ -38,9 +38,11 @@ from plume_memory.store.paths import absolute, database_file, is_in_memory
 _Result = TypeVar("_Result")
 _DRIVERS = {"sqlite": ("sqlite", "sqlite+pysqlite"), "postgresql": ("postgresql", "postgresql+psycopg")}
 _MIGRATION_LOCK = 0x706C756D65  # "plume": the advisory lock a PostgreSQL session holds while it migrates
-_CONNECTIONS = 16  # to PostgreSQL, of one process
-_WRITERS = 8  # of them at most: writers that wait for each other's locks leave the others to readers
+CONNECTIONS = 16
+"""To PostgreSQL, of one process at most, where nobody says. Half of them may write: writers that wait for each other's
+locks leave the others to readers."""
 _ATTEMPTS = 5  # at a transaction that the database takes back
+_LOCK_NOT_AVAILABLE = "55P03"
 _PAUSE_S = 0.02  # after the first attempt; doubles with each
 _RECONNECT_S = 5.0  # a server that answered before is waited for: it is restarting
 # A peer that vanished without a word (a cable, a host) is noticed within a minute instead of the system's hours.
@@ -55,14 +57,26 @@ class Database:
         busy_timeout_s: Longest wait for another writer, for a free connection, or to be connected.
         statement_timeout_s: Longest that PostgreSQL may work on one statement. SQLite has no such limit: its
             statements run in this process.
+        connections: To PostgreSQL, of this process at most. They are opened when they are needed, and half of them
+            stay open.
 
     Raises:
-        InvalidInput: If the URL cannot be parsed or names another database or driver, or a timeout is not more
-            than 0. Nothing is opened yet.
+        InvalidInput: If the URL cannot be parsed or names another database or driver, a timeout is not more than
+            0, or there are fewer than 2 connections. Nothing is opened yet.
     """
 
-    def __init__(self, url: str, *, busy_timeout_s: float = 30.0, statement_timeout_s: float = 60.0) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        busy_timeout_s: float = 30.0,
+        statement_timeout_s: float = 60.0,
+        connections: int = CONNECTIONS,
+    ) -> None:
         self._url = _parse(url)
+        if connections < 2:
+            raise InvalidInput(f"One connection is for a writer and one for readers: at least 2, got {connections}.")
+        self._connections = connections
         self._busy_timeout_s = _positive("busy_timeout_s", busy_timeout_s)
         self._statement_timeout_s = _positive("statement_timeout_s", statement_timeout_s)
         self._engine: sa.Engine | None = None
@@ -144,6 +158,43 @@ class Database:
             time.sleep(_PAUSE_S * 2 ** (attempt - 1))
             attempt += 1
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether processes on several machines can use it: PostgreSQL."""
+        return not self._is_sqlite
+
+    @contextmanager
+    def apart(self, name: str) -> Iterator[sa.Connection]:
+        """Yield a connection of PostgreSQL beside the pool: each statement is a transaction, and locks outlive it.
+
+        Args:
+            name: what the server's list of sessions calls it.
+        """
+        with mapped(self._url), self._connected() as connection:
+            connection.execution_options(isolation_level="AUTOCOMMIT")
+            connection.detach()  # it is closed at the end, and is none of the pool's
+            connection.exec_driver_sql("SELECT set_config('application_name', %s, false)", (name,))
+            yield connection
+
+    @contextmanager
+    def claimed(self, what: str) -> Iterator[None]:
+        """Hold a claim that one process at a time has, and wait for the one that has it; its death ends the claim.
+
+        For work that need not be done twice and may be: who has waited for the busy timeout goes on without. SQLite's
+        processes do not wait for each other.
+        """
+        if self._is_sqlite:
+            yield
+            return
+        with self.apart("plume-claim") as connection:
+            connection.exec_driver_sql("SET statement_timeout = 0")  # lock_timeout is what ends the wait
+            try:
+                connection.exec_driver_sql("SELECT pg_advisory_lock(hashtextextended(%s, 0))", (what,))
+            except exc.OperationalError as err:
+                if getattr(err.orig, "sqlstate", None) != _LOCK_NOT_AVAILABLE:
+                    raise
+            yield
+
     @contextmanager
     def sqlite(self) -> Iterator[sqlite3.Connection]:
         """Yield a connection of the driver's own, for what only SQLite can do.
@@ -160,6 +211,16 @@ class Database:
                 yield cast(sqlite3.Connection, connection.driver_connection)
             finally:
                 connection.close()
+
+    def check(self) -> None:
+        """Open the database and refuse a schema that is not this package's; an empty one gets the schema.
+
+        Raises:
+            SchemaError: the database belongs to another release, or to something else.
+            StoreUnavailable: it cannot be opened.
+        """
+        with mapped(self._url):
+            self._check()
 
     def revision(self) -> str | None:
         """Return the schema's revision, whatever it is; None for an empty database."""
@@ -271,8 +332,8 @@ class Database:
             connect_args={**arguments, "options": options},
             isolation_level="READ COMMITTED",
             pool_pre_ping=True,
-            pool_size=_WRITERS,
-            max_overflow=_CONNECTIONS - _WRITERS,
+            pool_size=self._connections // 2,
+            max_overflow=self._connections - self._connections // 2,
             pool_timeout=self._busy_timeout_s,
         )
         event.listen(engine, "checkout", _leave_writing_to_the_server)
@@ -280,7 +341,7 @@ class Database:
 
     def _new_turns(self) -> threading.Semaphore:
         # SQLite's busy handler polls and is not fair: the threads of one process queue here instead.
-        return threading.Semaphore(1 if self._is_sqlite else _WRITERS)
+        return threading.Semaphore(1 if self._is_sqlite else self._connections // 2)
 
     @contextmanager
     def _turn(self) -> Iterator[None]:

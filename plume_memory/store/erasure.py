@@ -48,7 +48,8 @@ LIMITS = (
     "its own there.",
     "What a process was writing to artifacts_place when it was killed, in the ten minutes before or while the erasure "
     "passed by, is deleted by a later erasure only: a file .tmp-*, or an artifact noted for this memory.",
-    "Other processes may hold the text in memory until they next read this memory, or end; a Snapshot object that a "
+    "Other processes may hold the text in memory until they next read this memory, or end, but for those that "
+    "confirmed_by counts, in which an answer begun before may still be running; a Snapshot object that a "
     "caller holds, in any process, keeps answering from it.",
     "Answers that a program keeps elsewhere, such as LangChain's cache or checkpoints, hold what they said: clear it; "
     "get_llm_cache().clear() empties the former.",

@@ -13,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from plume_memory.errors import PlumeError
 from plume_memory.server.auth import Caller, caller_of, unauthorized
 from plume_memory.server.page.assets import Assets
-from plume_memory.server.page.sessions import COOKIE, Sessions, new_cookie
+from plume_memory.server.page.sessions import COOKIE, Sessions
 from plume_memory.server.problems import Problem, invalid, problem_of
 from plume_memory.server.rest.common import memory_of
 from plume_memory.server.state import Serving, serving_of, stored
@@ -47,10 +47,14 @@ class Visit:
 
 
 class Page:
-    """The page's parts: made once, by its router."""
+    """The page's parts: made once, by its router.
 
-    def __init__(self) -> None:
-        self.sessions = Sessions()
+    Args:
+        mark: see `ServerSettings.mark`.
+    """
+
+    def __init__(self, mark: str = "") -> None:
+        self.sessions = Sessions(mark=mark)
         self.assets = Assets()
         self._templates = Environment(
             loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True
@@ -87,7 +91,7 @@ class Page:
 
     def html(self, request: Request, template: str, *, status: int = 200, **shown: Any) -> HTMLResponse:
         """Return a page; a visitor who has no cookie yet gets one, for the tokens of its forms."""
-        cookie = cookie_of(request) or new_cookie()
+        cookie = cookie_of(request) or self.sessions.new_cookie()
         request.state.page_cookie = cookie
         has_session = self.sessions.key_of(cookie) is not None
         shared = {"token": self.sessions.token(cookie), "has_session": has_session, "path": request.url.path}

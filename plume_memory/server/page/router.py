@@ -12,9 +12,13 @@ from plume_memory.server.page import asking, entering, forgetting, looking
 from plume_memory.server.page.page import Page
 
 
-def router() -> APIRouter:
-    """Return the page's routes; which sessions are open is theirs. They are no part of the OpenAPI document."""
-    page = Page()
+def router(mark: str = "") -> APIRouter:
+    """Return the page's routes; which sessions are open is theirs. They are no part of the OpenAPI document.
+
+    Args:
+        mark: see `ServerSettings.mark`.
+    """
+    page = Page(mark)
     made = APIRouter(route_class=_route_class(page), include_in_schema=False)
     for room in (entering, looking, asking, forgetting):
         room.add_routes(made, page)

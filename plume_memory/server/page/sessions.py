@@ -25,10 +25,11 @@ class Sessions:
 
     Args:
         clock: monotonic seconds.
+        mark: what cookies begin with; see `ServerSettings.mark`.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(self, clock: Callable[[], float] = time.monotonic, mark: str = "") -> None:
+        self._clock, self._mark = clock, mark
         self._secret = secrets.token_bytes(32)
         self._keys: OrderedDict[str, tuple[float, str]] = OrderedDict()
         """Cookie → when it ends, and the key's id."""
@@ -36,7 +37,7 @@ class Sessions:
 
     def begin(self, key_id: str) -> str:
         """Begin a session of a key; returns its cookie, a new one."""
-        cookie = new_cookie()
+        cookie = self.new_cookie()
         with self._lock:
             self._expire()
             self._keys[cookie] = (self._clock() + SESSION_S, key_id)
@@ -50,6 +51,10 @@ class Sessions:
             self._expire()
             found = self._keys.get(cookie)
         return None if found is None else found[1]
+
+    def new_cookie(self) -> str:
+        """Return a random word."""
+        return self._mark + secrets.token_urlsafe(32)
 
     def end(self, cookie: str) -> None:
         """End a session; twice is allowed."""
@@ -74,8 +79,3 @@ class Sessions:
         now = self._clock()
         while self._keys and next(iter(self._keys.values()))[0] <= now:
             self._keys.popitem(last=False)
-
-
-def new_cookie() -> str:
-    """Return a random word."""
-    return secrets.token_urlsafe(32)

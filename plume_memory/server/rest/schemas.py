@@ -264,6 +264,8 @@ class CertificateOut(BaseModel):
     artifacts: list[str]
     still_said_by: list[int]
     journal_items: int
+    confirmed_by: int
+    unconfirmed_by: int
     rebuilt: list[int]
     erased_at: datetime
     limits: list[str]
@@ -279,6 +281,8 @@ class CertificateOut(BaseModel):
             artifacts=list(certificate.artifacts),
             still_said_by=list(certificate.still_said_by),
             journal_items=certificate.journal_items,
+            confirmed_by=certificate.confirmed_by,
+            unconfirmed_by=certificate.unconfirmed_by,
             rebuilt=list(certificate.rebuilt),
             erased_at=certificate.erased_at,
             limits=list(certificate.limits),

@@ -221,7 +221,17 @@ async def test_in_a_thread(remote: RemoteMemory) -> None:
 
 
 ELSEWHERE = {
-    *("open", "connect", "engine", "loaded_engine", "max_update_chars", "last_erasure", "profile", "discard_empty"),
+    *(
+        "open",
+        "connect",
+        "engine",
+        "loaded_engine",
+        "max_update_chars",
+        "last_erasure",
+        "profile",
+        "discard_empty",
+        "let_go",
+    ),
     *("rebuild", "derive_until", "flush", "finish_erasures", "export_adapter", "as_chat_model"),
 }
 """What needs the model or the database at hand; a server does it, or its own API has it."""

@@ -1,0 +1,165 @@
+"""The way in: reads a request whole, finds the replica that knows its memory, and hands on what comes back.
+
+No model and no database. A replica that dies while it answers is noticed here: what may be sent twice is sent to
+another one, and of the rest the caller is told what is not known.
+"""
+
+import asyncio
+import json
+import logging
+import secrets
+from typing import Any
+
+from ray.exceptions import ActorDiedError, ActorUnavailableError
+from ray.serve.exceptions import BackPressureError
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from plume_memory.server.body import IMPORT_PATH, BodyLimit, too_large
+from plume_memory.server.problems import RETRY_S, Problem, is_openai, openai_error, problem_document, response
+from plume_memory.server.settings import ServerSettings
+from plume_memory.server.streams import event
+from ray_plume.affinity import word_of
+from ray_plume.replica import plain
+
+_LOGGER = logging.getLogger(__name__)
+_ATTEMPTS = 4
+_PAUSE_S = 0.25
+"""Before another attempt: Ray Serve hears of a death within about that time."""
+_QUESTIONS = ("/ask", "/route", "/recall")
+BUSY = Problem(503, "busy", "Every replica has as much as it takes; ask again.", RETRY_S, should_retry=True)
+LOST = Problem(
+    503,
+    "replica-lost",
+    "A replica ended while it worked on this, and whether it was done is not known. Look at the memory first; what is "
+    "sent with an Idempotency-Key can be sent again.",
+    RETRY_S,
+    should_retry=False,
+)
+LOST_MIDWAY = Problem(503, "replica-lost", "The replica ended while it answered; ask again.", RETRY_S)
+
+
+class Gateway:
+    """The deployment that HTTP comes in by.
+
+    Args:
+        replicas: handle of the deployment of `Replica`.
+        settings: of the server.
+    """
+
+    def __init__(self, replicas: Any, settings: ServerSettings) -> None:
+        self._replicas, self._settings = replicas, settings
+
+    def __serve_build_asgi_app__(self) -> ASGIApp:
+        """Return the application; Ray Serve's name for it."""
+        return BodyLimit(Forwarder(self._replicas, self._settings), self._settings)
+
+
+class Forwarder:
+    """ASGI application that hands requests on.
+
+    Args:
+        replicas: handle of the deployment of `Replica`.
+        settings: of the server.
+    """
+
+    def __init__(self, replicas: Any, settings: ServerSettings) -> None:
+        self._replicas, self._settings = replicas, settings
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See the module."""
+        if scope["type"] == "lifespan":
+            return await _live(receive, send)
+        most = self._settings.archive_bytes if scope["path"] == IMPORT_PATH else self._settings.body_bytes
+        body = await _body(receive, most)
+        if body is None:
+            return await _refuse(too_large(most), scope, receive, send)
+        await self._hand_on(scope, body, receive, send)
+
+    async def _hand_on(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope)
+        word = word_of(scope["path"], headers, body)
+        replicas = self._replicas.options(method_name="answer", stream=True, session_id=word)
+        sent, attempts = _Sent(send), _ATTEMPTS if is_repeatable(scope["method"], scope["path"], headers) else 1
+        for attempt in range(1, attempts + 1):
+            try:
+                async for messages in replicas.remote(plain(scope), body):
+                    for message in messages:
+                        await sent(message)
+                return
+            except BackPressureError:
+                return await _refuse(BUSY, scope, receive, send)
+            except (ActorDiedError, ActorUnavailableError) as err:
+                _LOGGER.warning("A replica ended while it answered (attempt %d of %d).", attempt, attempts)
+                if sent.is_begun:
+                    return await sent.broken_off(scope["path"], err)
+                if attempt == attempts:
+                    return await _refuse(LOST, scope, receive, send)
+            await asyncio.sleep(_PAUSE_S * attempt)
+
+
+class _Sent:
+    """What a client was sent of an answer."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.is_begun = False
+        self._is_events = False
+
+    async def __call__(self, message: Message) -> None:
+        """Send a message."""
+        self.is_begun = True
+        if message["type"] == "http.response.start":
+            self._is_events = Headers(raw=message["headers"]).get("content-type", "").startswith("text/event-stream")
+        await self._send(message)
+
+    async def broken_off(self, path: str, error: Exception) -> None:
+        """End an answer that will not be finished: a stream of events says so, another is cut.
+
+        Raises:
+            Exception: `error`, where the connection is to be cut.
+        """
+        if not self._is_events:
+            raise error
+        if is_openai(path):
+            said = event(openai_error(LOST_MIDWAY), name="error")
+        else:
+            said = event(problem_document(LOST_MIDWAY, ""), name="error")
+        await self._send({"type": "http.response.body", "body": said, "more_body": False})
+
+
+def is_repeatable(method: str, path: str, headers: Headers) -> bool:
+    """Tell whether a request can be sent twice and be done once."""
+    if method in ("GET", "HEAD", "OPTIONS") or "idempotency-key" in headers:
+        return True
+    # A chat that writes makes the key of its write from the words: sent again it is one update.
+    return method == "POST" and (path.endswith(_QUESTIONS) or path in ("/v1/chat/completions", "/v1/responses"))
+
+
+async def _body(receive: Receive, most: int) -> bytes | None:
+    """Read a body; None of one that is too large."""
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        if size > most:
+            return None
+        if not message.get("more_body", False):
+            return b"".join(parts)
+
+
+async def _refuse(problem: Problem, scope: Scope, receive: Receive, send: Send) -> None:
+    request_id = f"req_{secrets.token_hex(12)}"
+    refused = response(problem, scope["path"], request_id, headers={"x-request-id": request_id})
+    _LOGGER.warning(json.dumps({"request": request_id, "status": problem.status, "code": problem.code}))
+    await refused(scope, receive, send)
+
+
+async def _live(receive: Receive, send: Send) -> None:
+    while True:
+        phase = (await receive())["type"]
+        await send({"type": f"{phase}.complete"})
+        if phase == "lifespan.shutdown":
+            return

@@ -1,0 +1,133 @@
+"""One replica: the server's whole application in an actor, with an engine of its own.
+
+It answers what the gateway hands it, ASGI message by ASGI message. Log and artifacts are shared with the other
+replicas; what a replica holds beside them can be lost.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from typing import Any
+
+from starlette.types import Message, Scope
+
+from plume_memory.pool import MemoryPool
+from plume_memory.server.app import create_app
+from plume_memory.server.health import is_stuck
+from plume_memory.server.running import warm
+from plume_memory.server.settings import ServerSettings
+from ray_plume.scaling import load_of
+
+_AHEAD = 64
+"""Messages that an application may be ahead of who reads them."""
+
+
+class Replica:
+    """The application, in the methods that Ray Serve calls.
+
+    Args:
+        make_pool: makes the pool, in the replica's process.
+        settings: of the server.
+        mark: what the ids of what this replica alone keeps begin with.
+
+    Raises:
+        SchemaError: the database belongs to another release.
+        StoreUnavailable: the database cannot be opened.
+        RuntimeError: the model cannot be loaded; the replica's log says why.
+    """
+
+    def __init__(self, make_pool: Callable[[], MemoryPool], settings: ServerSettings, mark: str) -> None:
+        self._app = create_app(make_pool(), replace(settings, mark=mark))
+        self._serving = self._app.state.serving
+        warm(self._serving).join()  # Ray Serve sends requests once this returns
+        if not self._serving.condition.is_warm:
+            raise RuntimeError("The model could not be loaded; the replica's log says why.")
+        self._running: set[asyncio.Task[None]] = set()
+        self._ending = asyncio.Event()
+        self._life: asyncio.Task[None] | None = None
+        self._beginning = asyncio.Lock()
+
+    async def answer(self, scope: Scope, body: bytes) -> AsyncIterator[list[Message]]:
+        """Answer one request, in the messages that are there each time.
+
+        Args:
+            scope: of HTTP; what can be sent between processes.
+            body: whole.
+        """
+        await self._begun()
+        sent: asyncio.Queue[Message | None] = asyncio.Queue(_AHEAD)
+        gone = asyncio.Event()
+        bodies = [body]
+
+        async def receive() -> Message:
+            if bodies:
+                return {"type": "http.request", "body": bodies.pop(), "more_body": False}
+            await gone.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Message | None) -> None:
+            if not gone.is_set():
+                await sent.put(message)
+
+        async def run() -> None:
+            try:
+                await self._app({**scope, "state": {}}, receive, send)
+            finally:
+                await send(None)
+
+        running = asyncio.create_task(run())
+        self._running.add(running)  # else it may be collected before it has noticed that its client is gone
+        running.add_done_callback(self._running.discard)
+        try:
+            while True:
+                messages = [await sent.get()]
+                while not sent.empty():
+                    messages.append(sent.get_nowait())
+                yield [message for message in messages if message is not None]
+                if messages[-1] is None:
+                    break
+            await running
+        finally:
+            gone.set()
+            while not sent.empty():  # frees an application that waits to send
+                sent.get_nowait()
+
+    def check_health(self) -> None:
+        """Tell Ray Serve, which replaces a replica that is not well.
+
+        Raises:
+            RuntimeError: something is decoded, and no step is taken.
+        """
+        if is_stuck(self._serving):
+            raise RuntimeError("The batch that is decoded does not move.")
+
+    def record_autoscaling_stats(self) -> dict[str, float]:
+        """Report the load to Ray Serve."""
+        return load_of(self._serving)
+
+    async def __del__(self) -> None:
+        """End in order. Ray Serve calls it once what was being answered has ended, or had its time."""
+        self._ending.set()
+        if self._life is None:
+            await asyncio.to_thread(self._serving.close)
+        else:
+            await self._life
+
+    async def _begun(self) -> None:
+        """Start the application's lifespan with the first request: in a task of its own, which also ends it."""
+        async with self._beginning:
+            if self._life is None:
+                ready = asyncio.Event()
+                self._life = asyncio.create_task(self._live(ready))
+                await ready.wait()
+
+    async def _live(self, ready: asyncio.Event) -> None:
+        async with self._app.router.lifespan_context(self._app):
+            ready.set()
+            await self._ending.wait()
+
+
+def plain(scope: Scope) -> dict[str, Any]:
+    """Return the parts of a scope that can be sent between processes."""
+    names = ("type", "asgi", "http_version", "method", "scheme", "path", "raw_path", "query_string", "root_path")
+    return {name: scope[name] for name in (*names, "headers", "client", "server") if name in scope}
