@@ -2,9 +2,9 @@
 
     python bench/agreement.py [--model smollm2-135m] [--tokens 2000] [--threads 1] [--passes int8 …]
 
-Texts of the bundled chains, teacher-forced in 8 rows of 250 tokens, token by token as a decode takes them. For each pass:
-in how many places the likeliest token is that of float32, and the KL divergence of its distribution from float32's. One
-JSON line.
+Texts of the bundled chains, teacher-forced in 8 rows of 250 tokens, token by token as a decode takes them. For each
+pass: in how many places the likeliest token is that of float32, and the KL divergence of its distribution from
+float32's. One JSON line.
 """
 
 import argparse

@@ -18,8 +18,8 @@ import torch
 from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from plume_memory.heap import keep_freed_memory
 from plume_memory.training.batches import Batch
-from plume_memory.training.heap import keep_freed_memory
 from plume_memory.training.overrides import read_settings
 from plume_memory.training.packing import pack
 from plume_memory.training.settings import TrainSettings

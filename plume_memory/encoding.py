@@ -79,6 +79,11 @@ class TextEncoder:
         self._compile: Together[list[int], States] = Together(lambda rows: compile_states(base, rows))
         self._write: Together[str, LoraFactors] = Together(lambda texts: self._required().parameterize(texts))
 
+    def work(self) -> tuple[int, float]:
+        """Passes in which texts were encoded so far, and their seconds."""
+        both = (self._compile, self._write)
+        return sum(one.calls for one in both), sum(one.seconds for one in both)
+
     @property
     def dtype(self) -> torch.dtype:
         """Of the model, and of what is written for it."""

@@ -27,6 +27,7 @@ from plume_memory.hypernet.shipped import chosen_network
 from plume_memory.lora.algebra import KeyedChunk, compose_chunks, scaled, weighted_sum
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.lora.files import to_bytes
+from plume_memory.lru import LRUCache
 from plume_memory.model.base import BaseModel
 from plume_memory.model.linear import WeightFormat
 from plume_memory.model.prompt import Framed
@@ -223,6 +224,24 @@ class Engine:
         if weights is None or self.policy.retrieval == "lexical":
             return None
         return Embedding(self.base, self.reader, weights, ":".join(self._reading))
+
+    def work(self) -> dict[str, tuple[int, float]]:
+        """Passes of each kind so far, and their seconds: read, encode, prefill, decode.
+
+        Those of reading and encoding hold the wait for the model too.
+        """
+        counters = self.scheduler.counters()
+        decoding = counters.seconds - counters.prompt_seconds
+        return {
+            "read": self.reader.work(),
+            "encode": self.encoder.work(),
+            "prefill": (counters.prompts, counters.prompt_seconds),
+            "decode": (counters.steps, decoding),
+        }
+
+    def caches(self) -> dict[str, LRUCache]:
+        """What this process keeps of what it made, by what it is."""
+        return {"encoded": self.encoder.recent, "read": self.reader.kept}
 
     # --- history → factors ----------------------------------------------------------------------
 

@@ -24,7 +24,8 @@
     │   ├── ServerUnreachable
     │   ├── Unauthorized        no key, or one that opens nothing
     │   ├── Forbidden           the key has not the scope
-    │   └── RateLimited
+    │   ├── RateLimited
+    │   └── NotServed           what needs the model or the database itself
     └── StoreError
         ├── MemoryNotFound
         ├── MemoryExists
@@ -41,7 +42,8 @@
         ├── ArchiveError        an exported memory cannot be read, or does not verify
         └── ArtifactError
             ├── ArtifactMissing
-            └── ArtifactDamaged
+            ├── ArtifactDamaged
+            └── ArtifactsUnavailable   their place cannot be reached, or lets nobody in
 
 The docstring of a class is its default message; a raised message says what was asked, what was
 found and what to do.
@@ -157,6 +159,10 @@ class RateLimited(ServerError):
     """More was asked for with this key than it may in a minute."""
 
 
+class NotServed(ServerError, AttributeError):
+    """A server does not do this: it needs the model or the database itself."""
+
+
 class StoreError(PlumeError):
     """The store could not do what was asked."""
 
@@ -223,3 +229,7 @@ class ArtifactMissing(ArtifactError):
 
 class ArtifactDamaged(ArtifactError):
     """The artifact's bytes do not have the sha256 they are stored under."""
+
+
+class ArtifactsUnavailable(ArtifactError):
+    """The place of the artifacts cannot be reached, or refuses."""

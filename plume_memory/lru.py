@@ -50,6 +50,10 @@ class LRUCache:
         self._taken = 0
         self._kept: OrderedDict[str, Any] = OrderedDict()
         self._releases: Counter[str] = Counter()
+        self.hits = 0
+        """Things that were asked for and kept."""
+        self.misses = 0
+        """Things that were asked for in vain."""
         self._lock = Lock()
 
     def __len__(self) -> int:
@@ -61,6 +65,9 @@ class LRUCache:
         with self._lock:
             if name in self._kept:
                 self._kept.move_to_end(name)
+                self.hits += 1
+            else:
+                self.misses += 1
             return self._kept.get(name)
 
     def epoch(self, owner: Owned) -> int:

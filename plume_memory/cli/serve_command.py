@@ -9,6 +9,7 @@ import typer
 from plume_memory.cli.memory_commands import AsJson, Hypernetwork, Model, Url
 from plume_memory.cli.output import ERR, emit
 from plume_memory.errors import InvalidInput, MissingExtra
+from plume_memory.heap import share_heaps
 from plume_memory.memory import DEFAULT_MODEL, DEFAULT_URL
 from plume_memory.pool import MemoryPool
 
@@ -35,6 +36,10 @@ def serve(
         list[str] | None,
         typer.Option("--map-header", help="A header that names a memory, for keys that may act-as. Repeatable."),
     ] = None,
+    cors_origin: Annotated[
+        list[str] | None,
+        typer.Option("--cors-origin", help="A site whose pages may call, as https://app.example. Repeatable."),
+    ] = None,
     requests: Annotated[int, typer.Option("--requests-per-minute", min=1, help="Of one key.")] = 600,
     rows: Annotated[
         int, typer.Option("--rows-per-minute", min=1, help="Decode rows of one key; a question: 2.")
@@ -51,13 +56,20 @@ def serve(
         )
     try:
         from plume_memory.server.app import create_app  # noqa: PLC0415 — an extra
-        from plume_memory.server.running import check_address, is_loopback, server_of, warm  # noqa: PLC0415 — as above
+        from plume_memory.server.running import (  # noqa: PLC0415 — as above
+            check_address,
+            checked_origin,
+            is_loopback,
+            server_of,
+            warm,
+        )
         from plume_memory.server.settings import UPDATE_CHARS, ServerSettings  # noqa: PLC0415 — as above
         from plume_memory.server.telemetry import configure  # noqa: PLC0415 — as above
         from plume_memory.store.keys import Keys  # noqa: PLC0415 — as above
     except ImportError as err:
         raise MissingExtra(f"`plume serve` needs the extra: pip install 'plume-memory[server]' ({err}).") from err
     configure()
+    share_heaps()
     with MemoryPool(
         url, model=model, hypernetwork=hypernetwork, artifacts=artifacts, max_update_chars=UPDATE_CHARS
     ) as pool:
@@ -65,6 +77,7 @@ def serve(
         settings = ServerSettings(
             needs_key=not is_loopback(host) and not insecure,
             local_only=is_loopback(host),
+            cors_origins=tuple(map(checked_origin, cors_origin or ())),
             mapped_headers=tuple(name.lower() for name in map_header or ()),
             requests_per_minute=requests,
             rows_per_minute=rows,

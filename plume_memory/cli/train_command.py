@@ -39,7 +39,7 @@ def train(
     settings = read_settings(TrainSettings, config, changes)
     folder = out or Path("runs") / config.stem
 
-    from plume_memory.training.heap import keep_freed_memory  # noqa: PLC0415
+    from plume_memory.heap import keep_freed_memory  # noqa: PLC0415
     from plume_memory.training.processes import Processes  # noqa: PLC0415 — torch, after bad settings were refused
     from plume_memory.training.run import run  # noqa: PLC0415
     from plume_memory.training.run_folder import INPUTS, require_run, run_record  # noqa: PLC0415

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from plume_memory.cancel import heeded
+from plume_memory.errors import Cancelled, DeadlineExceeded
 from plume_memory.model.adapters import AdapterRows
 from plume_memory.model.base import BaseModel
 from plume_memory.model.states import States
@@ -42,11 +44,16 @@ def read_ids(base: BaseModel, rows: Sequence[Sequence[int]], adapter: AdapterRow
         base: the model.
         rows: any number, none of them empty.
         adapter: shared by all; None: the bare model reads.
+
+    Raises:
+        Cancelled: before a batch: nobody waits for what this thread works for.
+        DeadlineExceeded: the time for it is over.
     """
     # Padded on the right: a token looks back only, so none ever sees its row's padding.
     widths = [min(-(-len(row) // _WIDTHS) * _WIDTHS, base.context_window) for row in rows]
     found: dict[int, ReadIds] = {}
     for batch in batches(widths, alike=True):
+        _check_wanted()
         lengths = [len(rows[i]) for i in batch]
         width = widths[batch[0]]
         ids = torch.zeros(len(batch), width, dtype=torch.long)  # [R, S]
@@ -62,6 +69,15 @@ def read_ids(base: BaseModel, rows: Sequence[Sequence[int]], adapter: AdapterRow
                 )
                 found[i] = ReadIds(States(keys, values), hidden[at, lengths[at] - 1].clone())
     return [found[i] for i in range(len(rows))]
+
+
+def _check_wanted() -> None:
+    """Read nothing that nobody waits for."""
+    cancel = heeded()
+    if cancel.reason is not None:
+        raise Cancelled(f"The answer was cancelled while its texts were read: {cancel.reason}.")
+    if cancel.is_late:
+        raise DeadlineExceeded("The time for an answer was over while its texts were read. Give it more, or ask later.")
 
 
 def compile_states(base: BaseModel, rows: Sequence[Sequence[int]]) -> list[States]:

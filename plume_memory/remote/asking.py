@@ -69,7 +69,7 @@ class Asking:
         raise ServerError("The server's stream ended without an answer: was it stopped?")
 
     def route(self, query: str, k: int, version: int | None) -> list[ScoredUnit]:
-        """Return the best `k` units."""
+        """Return the best `k` units for a query."""
         body = {"question": query, "k": k, "version": version}
         return units_of(self._wire.post(f"{self._path}/route", body, writes=False).body)
 

@@ -2,7 +2,7 @@
 
 What is another here than in one's own process: an update is derived by the server, which may be later than the call
 returns whatever `derive` says; of a question's options some do not travel (`RemoteAskOptions`); what needs the model or
-the database itself (`engine`, `replacements`, `verify`, `rebuild`, `export_adapter`) is the server's affair.
+the database itself (`engine`, `rebuild`, `export_adapter`, …) is the server's affair, and `NotServed` says so.
 """
 
 import asyncio
@@ -11,9 +11,9 @@ from collections.abc import Generator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
-from plume_memory.errors import InvalidInput, VersionConflict, VersionNotFound
+from plume_memory.errors import InvalidInput, NotServed, VersionConflict, VersionNotFound
 from plume_memory.recalling.notes import Recall, RemoteRecallOptions
 from plume_memory.records import (
     Answer,
@@ -23,17 +23,34 @@ from plume_memory.records import (
     ForgetOptions,
     Form,
     History,
+    Replacement,
     ScoredUnit,
+    Verification,
     Version,
 )
 from plume_memory.remote.asking import Asking, Question, RemoteAskOptions
 from plume_memory.remote.failures import error_of
-from plume_memory.remote.reading import certificate_of, difference_of, version_of
+from plume_memory.remote.reading import certificate_of, difference_of, verification_of, version_of
 from plume_memory.remote.snapshot import RemoteSnapshot
 from plume_memory.remote.wire import Wire
 
 _PAGE = 100
 _POLL_S = 0.5
+_NOT_SERVED = {
+    "as_chat_model": "LangChain's ChatOpenAI speaks to the server: docs/clients.md",
+    "discard_empty": "a memory on a server is made on purpose, also an empty one",
+    "derive_until": "an update with derive=True waits for its factors",
+    "engine": "the model is the server's",
+    "export_adapter": "open the memory beside the server's database for that",
+    "finish_erasures": "repeat the erasure, it goes on from where it stopped",
+    "flush": "an update with derive=True waits for its factors",
+    "last_erasure": "the history says when something was erased",
+    "loaded_engine": "the model is the server's",
+    "max_update_chars": "the server refuses a longer text with TextTooLong",
+    "profile": "recall has what bears on a question",
+    "rebuild": "run `plume rebuild` beside the server's database",
+}
+"""What `ParametricMemory` has and this not → what to do instead."""
 
 
 class RemoteMemory:
@@ -179,6 +196,14 @@ class RemoteMemory:
         """Return what the newest version holds that bears on a question. See `Snapshot.recall`."""
         return self._asking.recall(question, None, options)
 
+    def replacements(self, version: int | None = None) -> tuple[Replacement, ...]:
+        """Return every unit that no longer holds, and what took its place. See `ParametricMemory.replacements`."""
+        return self.at(version=version).replacements
+
+    def verify(self) -> Verification:
+        """Have the server check every entry of the log; nothing derived. See `ParametricMemory.verify`."""
+        return verification_of(self._wire.get(f"{self._path}/verification").body)
+
     def history(self, *, limit: int | None = None, after: int | None = None) -> list[Version]:
         """Return the log's entries, oldest first; with a limit the newest ones, or the first behind version `after`."""
         if limit is not None and limit < 1:
@@ -241,6 +266,14 @@ class RemoteMemory:
         self, _type: type[BaseException] | None, _value: BaseException | None, _trace: TracebackType | None
     ) -> None:
         self.close()
+
+    if not TYPE_CHECKING:  # a type checker is to know that these names are not there
+
+        def __getattr__(self, name: str) -> Any:
+            """Say of what is not served what to do instead; other names are nobody's."""
+            if name in _NOT_SERVED:
+                raise NotServed(f"RemoteMemory has no {name!r}: {_NOT_SERVED[name]}.")
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
     # --- inside ---------------------------------------------------------------------------------
 

@@ -6,7 +6,16 @@ from pydantic import TypeAdapter, ValidationError
 
 from plume_memory.errors import ServerError
 from plume_memory.recalling.notes import Note, Recall
-from plume_memory.records import Answer, Difference, ErasureCertificate, History, ScoredUnit, Version
+from plume_memory.records import (
+    Answer,
+    Difference,
+    ErasureCertificate,
+    History,
+    Replacement,
+    ScoredUnit,
+    Verification,
+    Version,
+)
 
 _Value = TypeVar("_Value")
 
@@ -17,6 +26,8 @@ _HISTORY = TypeAdapter(History)
 _NOTES = TypeAdapter(list[Note])
 _UNITS = TypeAdapter(list[ScoredUnit])
 _CERTIFICATE = TypeAdapter(ErasureCertificate)
+_REPLACEMENTS = TypeAdapter(tuple[Replacement, ...])
+_VERIFICATION = TypeAdapter(Verification)
 
 ELSEWHERE = "the server's artifact store"
 """What a certificate says of the place: a server tells nobody where its artifacts are."""
@@ -52,6 +63,16 @@ def recall_of(body: Any, memory: str) -> Recall:
     found = body if isinstance(body, dict) else {}
     notes = _made(_NOTES, [_named(note, memory) for note in found.get("notes", [None])])
     return Recall(str(found.get("question", "")), (memory,), tuple(notes), int(found.get("tokens", 0)))
+
+
+def replacements_of(body: Any) -> tuple[Replacement, ...]:
+    """Return what took whose place."""
+    return _made(_REPLACEMENTS, body.get("replacements") if isinstance(body, dict) else None)
+
+
+def verification_of(body: Any) -> Verification:
+    """Return what was checked of a log."""
+    return _made(_VERIFICATION, body)
 
 
 def certificate_of(body: Any, memory: str) -> ErasureCertificate:

@@ -6,9 +6,9 @@ from typing import Unpack
 
 from plume_memory.errors import InvalidInput
 from plume_memory.recalling.notes import Recall, RemoteRecallOptions
-from plume_memory.records import Answer, AnswerChunk, History, ScoredUnit
+from plume_memory.records import Answer, AnswerChunk, History, Replacement, ScoredUnit
 from plume_memory.remote.asking import Asking, Question, RemoteAskOptions
-from plume_memory.remote.reading import history_of
+from plume_memory.remote.reading import history_of, replacements_of
 from plume_memory.remote.wire import Wire
 
 ASKED_AT_ONCE = 8
@@ -67,3 +67,10 @@ class RemoteSnapshot:
     def recall(self, question: Question, **options: Unpack[RemoteRecallOptions]) -> Recall:
         """Return what this version holds that bears on a question. See `Snapshot.recall`."""
         return self._asking.recall(question, self.version, options)
+
+    @property
+    def replacements(self) -> tuple[Replacement, ...]:
+        """Every unit that no longer holds at this version, and what took its place. See `Snapshot.replacements`."""
+        if self.version == 0:
+            return ()
+        return replacements_of(self._wire.get(f"{self._path}/versions/{self.version}/replacements").body)

@@ -76,6 +76,16 @@ class Reader:
         self._score: Together[Asked, list[float]] = Together(lambda asked: _score(base, asked, self._adapter))
         self._kept: LRUCache = LRUCache(room, size=attrgetter("nbytes"))
 
+    @property
+    def kept(self) -> LRUCache:
+        """What was read lately."""
+        return self._kept
+
+    def work(self) -> tuple[int, float]:
+        """Passes in which texts or questions were read so far, and their seconds."""
+        both = (self._read, self._score)
+        return sum(one.calls for one in both), sum(one.seconds for one in both)
+
     def of(self, owner: Owned) -> "OwnedReader":
         """Return a reader of one owner's texts, which keeps what it reads of them."""
         return OwnedReader(self, owner)

@@ -7,9 +7,11 @@ The one place where recency counts at question time. A later unit supersedes an 
 - makes the question at most `REACH_NATS` less likely: a sentence about Alice's work does not supersede where she lives;
   and more likely, if it is of somebody of whom the earlier one is not: "my wife's name" is none of mine, but "Alice's
   new job" tells where she works;
-- shares `SHARED` of their terms, weighted by their rarity among the units; for the only item of a list those of its
-  heading too, if it names one thing: under "Home town:" a new item is a new value, under "Allergies:" one more. So do
-  items of one label, by which they differ or agree ("City: Bern"); where it names several things it does not count.
+- shares `SHARED` of their terms, weighted by their rarity among the units, without function words where the earlier one
+  holds no other term of the question: "I prefer trains" is no news of "I am allergic to peanuts". For the only item of
+  a list those of its heading count too, if it names one thing: under "Home town:" a new item is a new value, under
+  "Allergies:" one more. So do items of one label, by which they differ or agree ("City: Bern"); where it names several
+  things it does not count.
 
 It takes the earlier unit's place. And a unit that overlaps much with another (`OVERLAP`), but holds only a part of the
 question's terms that the other holds, is about somebody else: it is left out too. What was measured: docs/decisions.
@@ -23,7 +25,7 @@ from typing import NamedTuple
 
 from plume_memory.records import Overrules, Unit
 from plume_memory.segmentation.lists import label_of
-from plume_memory.terms import FUNCTION_WORDS, possessors, speaks_of_me, terms_of
+from plume_memory.terms import FIRST_PERSON, FUNCTION_WORDS, possessors, speaks_of_me, terms_of
 
 _PLURAL = re.compile(r"\w{2,}[^\W\d_sui]s")
 
@@ -34,6 +36,7 @@ SHARED = 0.05
 """Least share of two units' terms, by weight, that both have, if the later one supersedes the earlier."""
 
 _NOTHING = Overrules()
+_SMALL = FUNCTION_WORDS | FIRST_PERSON
 _ME = "(me)"  # no term: terms have no brackets
 
 OVERLAP = 0.3
@@ -120,6 +123,8 @@ class _Comparison:
 
     def _shared(self, i: int, j: int) -> float:
         one, other = self._compared[i], self._compared[j]
+        if self._asked[i] <= {_ME}:
+            one, other = one - _SMALL, other - _SMALL
         # sorted: sums round the same way in every process
         whole = sum(self._rarity[term] for term in sorted(one | other))
         return sum(self._rarity[term] for term in sorted(one & other)) / whole if whole else 0.0

@@ -48,8 +48,10 @@ class Request:
     @property
     def seconds_left(self) -> float | None:
         """Until its deadline; None without one."""
-        timeout = self.settings.timeout
-        return None if timeout is None else min(self.begun + timeout - time.monotonic(), threading.TIMEOUT_MAX)
+        ends = [] if self.settings.timeout is None else [self.begun + self.settings.timeout]
+        if self.settings.cancel is not None and self.settings.cancel.deadline is not None:
+            ends.append(self.settings.cancel.deadline)  # of the whole answer: it may have begun with reading
+        return min(min(ends) - time.monotonic(), threading.TIMEOUT_MAX) if ends else None
 
     def take(self, number: int, step: Step) -> None:
         """Keep a step of one of its queries."""
@@ -92,9 +94,9 @@ class Request:
         left = self.seconds_left
         if left is None or left > 0:
             return None
-        done = sum(self.given.values())
+        done, within = sum(self.given.values()), time.monotonic() - self.begun + left
         return DeadlineExceeded(
-            f"An answer was asked for within {self.settings.timeout:g} s; {done} tokens were decoded by then, and "
+            f"An answer was asked for within {within:.3g} s; {done} tokens were decoded by then, and "
             f"{len(self.waiting)} of {len(self.queries)} questions were not begun. Give it more time, or ask for fewer "
             "tokens."
         )

@@ -48,6 +48,10 @@ class Counters:
     """Steps of the batch."""
     seconds: float = 0.0
     """Of all steps, prompts included."""
+    prompts: int = 0
+    """Steps in which queries joined."""
+    prompt_seconds: float = 0.0
+    """Of the prompts alone."""
     rows: int = 0
     """Rows of all steps: rows / steps is the mean batch."""
     waiting: int = 0
@@ -229,6 +233,7 @@ class Scheduler:
         begun = time.monotonic()
         with self._base.lock, torch.inference_mode():
             steps = self._batch.admit(new) if new else []
+            prompt_seconds = time.monotonic() - begun if new else 0.0
             rows = self._batch.rows
             steps += self._batch.advance() if rows else []
         with self._lock:
@@ -238,6 +243,7 @@ class Scheduler:
                     self._end(request, error)
             self._batch.failed.clear()
             self._count(steps=1, rows=rows, seconds=time.monotonic() - begun)
+            self._count(prompts=bool(new), prompt_seconds=prompt_seconds)
             self._expire()
 
     def _admitted(self) -> dict[int, tuple[Query, DecodeSettings]]:

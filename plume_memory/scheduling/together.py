@@ -1,5 +1,6 @@
 """Work that several threads ask of the model at once, done in one pass."""
 
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -35,6 +36,10 @@ class Together(Generic[Item, Result]):
         self._turn = FairLock()
         self._queue: list[_Job[Item, Result]] = []
         self._lock = Lock()
+        self.calls = 0
+        """Passes so far."""
+        self.seconds = 0.0
+        """Of all passes, the wait for the model's lock included."""
 
     def __call__(self, items: Sequence[Item]) -> list[Result]:
         """Return a result for each item. Errors: those of `run` for these items alone."""
@@ -46,7 +51,12 @@ class Together(Generic[Item, Result]):
         try:
             with self._turn:
                 if job.results is None:
-                    self._run_all(job)
+                    begun = time.monotonic()
+                    try:
+                        self._run_all(job)
+                    finally:
+                        self.calls += 1
+                        self.seconds += time.monotonic() - begun
         finally:
             with self._lock:
                 if job in self._queue:  # interrupted while it waited

@@ -6,13 +6,14 @@ leaves, an erasure and a server that stops all end a decode the same way, by `Ca
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from starlette.requests import Request
 
-from plume_memory.cancel import Cancel
+from plume_memory.cancel import Cancel, heeding
 from plume_memory.errors import Busy, Cancelled
 from plume_memory.forks import Lock
 
@@ -21,10 +22,15 @@ GONE = "its client went away"
 
 
 class Answers:
-    """The answers of one server."""
+    """The answers of one server.
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    Args:
+        most: at once.
+        longest_s: one may take, from its place to its last word.
+    """
+
+    def __init__(self, most: int, longest_s: float) -> None:
+        self._most, self._longest_s = most, longest_s
         self._threads = ThreadPoolExecutor(most, thread_name_prefix="plume-answer")
         self._running: set[RunningAnswer] = set()
         self._lock = Lock()
@@ -32,8 +38,12 @@ class Answers:
     def __len__(self) -> int:
         return len(self._running)
 
-    def begin(self, memory: str | None) -> "RunningAnswer":
-        """Take a place for an answer from a memory (the log's name; None: the bare model's). `end` gives it back.
+    def begin(self, memory: str | None, within_s: float | None = None) -> "RunningAnswer":
+        """Take a place for an answer from a memory. `end` gives it back.
+
+        Args:
+            memory: the log's name; None: the bare model's.
+            within_s: how long it may take; as long as any where not said.
 
         Raises:
             Busy: every place is taken.
@@ -41,7 +51,7 @@ class Answers:
         with self._lock:
             if len(self._running) >= self._most:
                 raise Busy(f"{self._most} questions are being answered or wait, and no more are held. Ask again later.")
-            begun = RunningAnswer(self, memory)
+            begun = RunningAnswer(self, memory, self._longest_s if within_s is None else within_s)
             self._running.add(begun)
         return begun
 
@@ -77,15 +87,20 @@ class Answers:
 class RunningAnswer:
     """One place among the answers."""
 
-    def __init__(self, answers: Answers, memory: str | None) -> None:
+    def __init__(self, answers: Answers, memory: str | None, within_s: float) -> None:
         self.memory = memory
         """The log's name of the memory it is made from."""
-        self.cancel = Cancel()
+        self.cancel = Cancel(time.monotonic() + within_s)
         self._answers = answers
 
     def submit(self, work: Callable[[], _Result]) -> "Future[_Result]":
-        """Run a part of it in a thread."""
-        return self._answers.submit(work)
+        """Run a part of it in a thread; cancelled, it reads no further text and decodes no further token."""
+
+        def heeded() -> _Result:
+            with heeding(self.cancel):
+                return work()
+
+        return self._answers.submit(heeded)
 
     def end(self) -> None:
         """Give the place back; twice is allowed."""

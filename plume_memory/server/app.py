@@ -6,6 +6,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 from starlette.routing import compile_path
@@ -25,6 +26,8 @@ from plume_memory.server.rest import archives, asking, keys, looking, memories, 
 from plume_memory.server.rest.schemas import ProblemDocument
 from plume_memory.server.settings import ServerSettings
 from plume_memory.server.state import Serving
+
+_PLUME_HEADERS = ("x-plume-memory", "x-plume-version", "x-plume-conversation", "x-plume-timeout")
 
 
 def create_app(pool: MemoryPool, settings: ServerSettings | None = None) -> FastAPI:
@@ -68,9 +71,22 @@ def create_app(pool: MemoryPool, settings: ServerSettings | None = None) -> Fast
     app.router.routes.append(mcp.route)
     app.add_middleware(BodyLimit, settings=settings)
     app.add_middleware(Access, serving=serving)
+    if settings.cors_origins:
+        _admit_pages(app, settings.cors_origins)
     _handle_errors(app, serving)
     _describe(app)
     return app
+
+
+def _admit_pages(app: FastAPI, origins: tuple[str, ...]) -> None:
+    """Let the pages of these sites call, with a key in a header; never with the page's own cookie."""
+    app.add_middleware(
+        CORSMiddleware,
+        allow_origins=list(origins),
+        allow_methods=["GET", "POST"],
+        allow_headers=["authorization", "content-type", "idempotency-key", "if-match", *_PLUME_HEADERS],
+        expose_headers=["etag", "retry-after", "x-request-id", "x-plume-version", "x-plume-trace", "x-plume-ignored"],
+    )
 
 
 def _handle_errors(app: FastAPI, serving: Serving) -> None:

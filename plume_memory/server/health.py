@@ -8,14 +8,13 @@ from fastapi import APIRouter
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict
 
-from plume_memory.errors import ArtifactError, MemoryClosed, SchemaError, StoreUnavailable
+from plume_memory.errors import ArtifactError, MemoryClosed, MissingExtra, SchemaError, StoreUnavailable
 from plume_memory.server.state import Identified, Serving, ServingNow, stored
 from plume_memory.store.schema import latest_revision
 
 STUCK_S = 60.0
 """A batch in which nothing moves for so long is stuck."""
 _LOOKED_S = 5.0
-_NOWHERE = "0" * 64
 
 
 class Health(BaseModel):
@@ -25,6 +24,8 @@ class Health(BaseModel):
 
     status: str
     checks: dict[str, bool]
+    reasons: dict[str, str]
+    """Of checks that fail, where one is known: the kind of the error, as `ArtifactsUnavailable`."""
 
 
 @dataclass(slots=True)
@@ -32,7 +33,8 @@ class _Looked:
     """What the stores last said."""
 
     at: float = -_LOOKED_S
-    checks: dict[str, bool] = field(default_factory=dict)
+    reasons: dict[str, str | None] = field(default_factory=dict)
+    """None of a store that answers."""
 
 
 def router() -> APIRouter:
@@ -44,22 +46,23 @@ def router() -> APIRouter:
     @made.get("/healthz", response_model=Health, responses=unwell)
     async def healthz(serving: ServingNow) -> JSONResponse:
         """Whether the process lives: the event loop answers, and a batch that is decoded moves."""
-        return _said({"engine": not _is_stuck(serving, time.monotonic())})
+        return _said({"engine": not _is_stuck(serving, time.monotonic())}, {})
 
     @made.get("/readyz", response_model=Health, responses=unwell)
     async def readyz(serving: ServingNow) -> JSONResponse:
         """Whether it should be given work: database and artifacts answer, the model is warm, it does not drain."""
         if time.monotonic() - looked.at >= _LOOKED_S:
             looked.at = time.monotonic()
-            looked.checks = await stored(lambda: stores(serving))
+            looked.reasons = await stored(lambda: stores(serving))
         condition = serving.condition
         return _said(
             {
-                **looked.checks,
+                **{name: reason is None for name, reason in looked.reasons.items()},
                 "model": condition.is_warm,
                 "log": not condition.is_broken,
                 "accepting": not condition.is_draining,
-            }
+            },
+            {name: reason for name, reason in looked.reasons.items() if reason is not None},
         )
 
     @made.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
@@ -72,24 +75,25 @@ def router() -> APIRouter:
     return made
 
 
-def _said(checks: dict[str, bool]) -> JSONResponse:
+def _said(checks: dict[str, bool], reasons: dict[str, str]) -> JSONResponse:
     is_well = all(checks.values())
-    body = Health(status="ok" if is_well else "unavailable", checks=checks)
+    body = Health(status="ok" if is_well else "unavailable", checks=checks, reasons=reasons)
     return JSONResponse(body.model_dump(), 200 if is_well else 503, {"cache-control": "no-store"})
 
 
-def stores(serving: Serving) -> dict[str, bool]:
-    """Ask database and artifact store whether they answer, and as this release expects."""
+def stores(serving: Serving) -> dict[str, str | None]:
+    """Ask database and artifact store whether they answer, and as this release expects; of each why not, or None."""
+    database = artifacts = None
     try:
-        is_current = serving.pool.database.revision() == latest_revision()
-    except (StoreUnavailable, SchemaError, MemoryClosed):
-        is_current = False
+        if serving.pool.database.revision() != latest_revision():
+            database = SchemaError.__name__
+    except (StoreUnavailable, SchemaError, MemoryClosed) as err:
+        database = type(err).__name__
     try:
-        serving.pool.artifacts.has(_NOWHERE)
-        has_artifacts = True
-    except ArtifactError:
-        has_artifacts = False
-    return {"database": is_current, "artifacts": has_artifacts}
+        serving.pool.artifacts.check()
+    except (ArtifactError, MissingExtra) as err:
+        artifacts = type(err).__name__
+    return {"database": database, "artifacts": artifacts}
 
 
 def _is_stuck(serving: Serving, now: float) -> bool:

@@ -8,6 +8,7 @@ and then wait for open streams without end.
 import asyncio
 import ipaddress
 import logging
+import re
 import threading
 import time
 from types import FrameType
@@ -16,11 +17,15 @@ import uvicorn
 from fastapi import FastAPI
 
 from plume_memory.errors import InvalidInput, PlumeError
+from plume_memory.heap import give_back_freed_memory
+from plume_memory.server.connections import patience
 from plume_memory.server.state import Serving
 from plume_memory.store.keys import Keys
 
 _LOGGER = logging.getLogger(__name__)
 _TICK_S = 0.1
+_ORIGIN = re.compile(r"https?://[a-z0-9.-]+(:[0-9]{1,5})?")
+_TIDIED_EVERY_S = 10.0
 _LAST_WORDS_S = 3.0
 """For ended streams to say so, and for uvicorn to close its connections."""
 
@@ -41,11 +46,23 @@ class DrainingServer(uvicorn.Server):
 
     async def main_loop(self) -> None:
         """Serve until the drain is over."""
-        drain = asyncio.create_task(self._drained())
+        drain, tidying = asyncio.create_task(self._drained()), asyncio.create_task(self._tidied())
         try:
             await super().main_loop()
         finally:
             drain.cancel()
+            tidying.cancel()
+
+    async def _tidied(self) -> None:
+        """Give back what answers have freed, as long as there were any since."""
+        seen = None
+        while True:
+            await asyncio.sleep(_TIDIED_EVERY_S)
+            engine = self._serving.pool.loaded_engine
+            done = None if engine is None else engine.work()
+            if done != seen:
+                seen = done
+                await asyncio.to_thread(give_back_freed_memory)
 
     async def _drained(self) -> None:
         condition = self._serving.condition
@@ -64,8 +81,10 @@ class DrainingServer(uvicorn.Server):
 
 def server_of(app: FastAPI, *, host: str, port: int) -> DrainingServer:
     """Return the server of an application; `run()` serves until it is told to stop."""
+    serving: Serving = app.state.serving
     config = uvicorn.Config(
         app,
+        http=patience(serving.settings.headers_s, serving.settings.connections),
         host=host,
         port=port,
         access_log=False,  # it prints whole paths; access.py says what is to be said
@@ -73,7 +92,6 @@ def server_of(app: FastAPI, *, host: str, port: int) -> DrainingServer:
         server_header=False,
         timeout_graceful_shutdown=round(_LAST_WORDS_S),
     )
-    serving: Serving = app.state.serving
     return DrainingServer(config, serving)
 
 
@@ -116,3 +134,17 @@ def check_address(host: str, keys: Keys, *, is_insecure: bool) -> None:
             f"{host} is no address of this machine alone, and no key was made: anybody could read and write every "
             "memory. Make one with `plume keys create`, or say --insecure."
         )
+
+
+def checked_origin(origin: str) -> str:
+    """Return a site as browsers name it.
+
+    Raises:
+        InvalidInput: it is none: any site (`*`) is not let in.
+    """
+    if not _ORIGIN.fullmatch(origin):
+        raise InvalidInput(
+            f"--cors-origin is one site as a browser names it, `https://app.example` or `http://localhost:3000`; got "
+            f"{origin!r}."
+        )
+    return origin

@@ -19,6 +19,12 @@ class ServerSettings:
     (DNS rebinding), is not."""
     mapped_headers: tuple[str, ...] = ()
     """Headers, in lower case, that name a memory for keys with the scope `act-as`."""
+    cors_origins: tuple[str, ...] = ()
+    """Sites whose pages may call from a browser, with a key: `https://app.example`."""
+    connections: int = 1000
+    """Open at once; with one more the idle one that has been so for the longest time is closed."""
+    headers_s: float = 20.0
+    """Longest that a connection may be without a whole request's head."""
     body_bytes: int = 1 << 20
     body_s: float = 30.0
     """Longest that a body may take to arrive."""

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import Annotated, TypeVar
 
 from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
@@ -20,9 +20,6 @@ from plume_memory.server.telemetry import Telemetry
 from plume_memory.server.traces import Traces
 from plume_memory.store.directory import Directory
 from plume_memory.store.keys import Keys
-
-if TYPE_CHECKING:  # torch's side
-    from plume_memory.scheduling.scheduler import Counters
 
 _Result = TypeVar("_Result")
 
@@ -64,21 +61,16 @@ class Serving:
     @classmethod
     def of(cls, pool: MemoryPool, settings: ServerSettings) -> "Serving":
         """Make the parts that stand on a pool."""
-
-        def counters() -> "Counters | None":
-            engine = pool.loaded_engine
-            return None if engine is None else engine.scheduler.counters()
-
         return cls(
             pool=pool,
             settings=settings,
             directory=Directory(pool.database),
             keys=Keys(pool.database),
             limits=Limits(requests_per_minute=settings.requests_per_minute, rows_per_minute=settings.rows_per_minute),
-            answers=Answers(settings.answers_at_once),
+            answers=Answers(settings.answers_at_once, settings.answer_s),
             traces=Traces(settings.traces, settings.trace_s),
             operations=Operations(),
-            metrics=Metrics(counters),
+            metrics=Metrics(lambda: pool.loaded_engine, pool.artifacts),
             telemetry=Telemetry(),
             condition=Condition(),
         )

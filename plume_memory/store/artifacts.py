@@ -2,7 +2,8 @@
 
 Layout, under the root: `ab/cd/abcd…` (64 hexadecimal digits), one file per artifact. A local file is
 written under a temporary name in the root, fsynced and renamed, so a reader, a crash or a second writer
-meets a whole file or none; an object store's own writes are whole. What killed writes left is swept by the
+meets a whole file or none; an object store's own writes are whole, and nobody waits long for one
+(remote_files.py). What killed writes left is swept by the
 first write of a later store. What is read is hashed again before it is given out. A local folder takes no more than
 `PLUME_ARTIFACTS_MAX` (capacity.py): what was not used for the longest time is deleted, and derived again when needed.
 """
@@ -19,16 +20,20 @@ from pathlib import Path
 from typing import Any
 
 import fsspec
+from fsspec.asyn import AsyncFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
 from plume_memory.errors import ArtifactDamaged, ArtifactError, ArtifactMissing, InvalidInput, MissingExtra
+from plume_memory.forks import renew_in_child
 from plume_memory.store.capacity import Evictor, capacity
 from plume_memory.store.failures import OUT_OF_FILES, shown_text
 from plume_memory.store.paths import IN_MEMORY
+from plume_memory.store.remote_files import RemoteFiles, options_of
 from plume_memory.store.replacing import KILLED_S, sweep
 
 _SHA256 = re.compile("[0-9a-f]{64}")
 _TEMPORARY = ".tmp-"
+_NOWHERE = "0" * 64
 
 
 class ArtifactStore:
@@ -43,11 +48,19 @@ class ArtifactStore:
 
     def __init__(self, root_url: str) -> None:
         self._root_url = root_url
-        self._opened: tuple[Any, str] | None = None
+        self._forget_opened()
+        renew_in_child(self, ArtifactStore._forget_opened)
         self._swept = False
         self._evictor = Evictor(capacity())
         self.is_failing = False
         """Whether what was last derived could not be kept: it is said once, not at every text."""
+        self.hits = 0
+        """Derived things that were asked for and got (`DerivedCache` counts)."""
+        self.misses = 0
+
+    def _forget_opened(self) -> None:
+        """Open anew when next used: in a forked child the thread that speaks to a bucket is gone."""
+        self._opened: tuple[Any, str] | None = None
 
     @property
     def root_url(self) -> str:
@@ -60,10 +73,13 @@ class ArtifactStore:
         return shown_text(self._root_url) if "://" in self._root_url else self._root_url
 
     def put(self, content: bytes) -> str:
-        """Store the bytes and return their sha256; bytes that are there, undamaged, are not written again."""
+        """Store the bytes and return their sha256; in a local folder they are not written again, unless damaged."""
         sha256 = hashlib.sha256(content).hexdigest()
         filesystem, path = self._place(sha256)
         with self._mapped(sha256):
+            if isinstance(filesystem, RemoteFiles):
+                filesystem.pipe_file(path, content)  # the same bytes whoever writes them: to look first takes longer
+                return sha256
             if filesystem.exists(path) and filesystem.cat_file(path) == content:
                 self._used(filesystem, path)
                 return sha256
@@ -118,6 +134,29 @@ class ArtifactStore:
             filesystem.rm_file(path)
             self._evictor.changed(-size)
 
+    def check(self) -> None:
+        """Look whether the place can be used.
+
+        Raises:
+            ArtifactError: It cannot: there is no such bucket, nobody answers, or it lets nobody in.
+        """
+        filesystem, _ = self._root()
+        if isinstance(filesystem, RemoteFiles):
+            filesystem.check()
+        else:
+            self.has(_NOWHERE)
+
+    @property
+    def failures(self) -> int:
+        """How often a place elsewhere did not answer, or refused."""
+        filesystem = self._opened[0] if self._opened else None
+        return filesystem.failures if isinstance(filesystem, RemoteFiles) else 0
+
+    def unreached(self) -> tuple[str, ...]:
+        """Say what may still be there of what was deleted, in words; nothing of a local folder."""
+        filesystem, _ = self._root()
+        return filesystem.unreached() if isinstance(filesystem, RemoteFiles) else ()
+
     def sweep(self, *, older_than_s: float) -> int:
         """Delete what killed writes left in a local folder; returns the number of files.
 
@@ -156,13 +195,15 @@ class ArtifactStore:
     def _root(self) -> tuple[Any, str]:
         if self._opened is None:
             try:
-                self._opened = fsspec.core.url_to_fs(self._root_url)
+                filesystem, root = fsspec.core.url_to_fs(self._root_url, **options_of(self._root_url))
             except ImportError as err:
                 raise MissingExtra(f"{self.shown} needs an fsspec package: {err}") from err
             except ValueError as err:
                 raise InvalidInput(f"{self.shown!r} is not a place for artifacts: {err}") from err
-        filesystem, root = self._opened
-        return filesystem, root.rstrip("/")
+            if isinstance(filesystem, AsyncFileSystem):
+                filesystem = RemoteFiles(filesystem, root.rstrip("/"), self.shown)
+            self._opened = filesystem, root.rstrip("/")
+        return self._opened
 
     @contextmanager
     def _mapped(self, sha256: str) -> Iterator[None]:

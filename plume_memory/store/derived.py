@@ -3,7 +3,8 @@
 A key names what a value is derived from (model, parameterizer, settings, text), so a value is never
 stale. What another memory derived from the same text is not given out: how soon it is there would tell one owner what
 another has said, and what an import brought along would be believed by all. A damaged or lost artifact is built anew,
-with a warning; deleting all of them loses nothing. One that cannot be kept (a full disk, a place that is read-only) is
+with a warning; deleting all of them loses nothing. While the place is away nothing is forgotten: what is needed is
+made, given out and not kept. One that cannot be kept (a full disk, a place that is read-only) is
 given out all the same, with one warning until it can be again.
 What is built while an erasure takes the text it was built from is given out, and not kept.
 """
@@ -13,7 +14,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from plume_memory.errors import ArtifactError, StoreUnavailable
+from plume_memory.errors import ArtifactError, ArtifactsUnavailable, StoreUnavailable
 from plume_memory.store.artifacts import ArtifactStore
 from plume_memory.store.derivations import Derivations
 from plume_memory.store.sources import Sources
@@ -46,17 +47,27 @@ class DerivedCache:
         return self._sources.memory
 
     def get(self, key: str) -> bytes | None:
-        """Return the bytes under `key`; None when they are not there or damaged."""
+        """Return the bytes under `key`; None when they are not there, damaged or out of reach."""
+        found = self._got(key)
+        if found is None:
+            self._artifacts.misses += 1
+        else:
+            self._artifacts.hits += 1
+        return found
+
+    def _got(self, key: str) -> bytes | None:
         known = self._derivations.lookup(key, self._sources.memory)
         if known is None:
             return None
         try:
             return self._artifacts.get(known.sha256)
+        except ArtifactsUnavailable as err:
+            self._warn_once(known.kind, err)
         except ArtifactError as err:
             logger.warning("Rebuilding %s from the log: %s", known.kind, err)
             with self._best_effort(known.kind):
                 self.discard(key)
-            return None
+        return None
 
     def put(self, key: str, kind: str, content: bytes) -> None:
         """Keep bytes under `key` if that is possible, and no text that they may be derived from was erased meanwhile.
@@ -81,14 +92,20 @@ class DerivedCache:
             yield
             self._artifacts.is_failing = False
         except (ArtifactError, StoreUnavailable) as err:
-            if not self._artifacts.is_failing:
-                logger.warning("The %s cannot be kept, and are made again by every process: %s", kind, err)
-            self._artifacts.is_failing = True
+            self._warn_once(kind, err)
+
+    def _warn_once(self, kind: str, err: ArtifactError | StoreUnavailable) -> None:
+        if not self._artifacts.is_failing:
+            logger.warning("The %s cannot be kept, and are made again by every process: %s", kind, err)
+        self._artifacts.is_failing = True
 
     def holds(self, key: str) -> bool:
         """Whether `get(key)` would find the bytes."""
         known = self._derivations.lookup(key, self._sources.memory)
-        return known is not None and self._artifacts.has(known.sha256)
+        try:
+            return known is not None and self._artifacts.has(known.sha256)
+        except ArtifactsUnavailable:
+            return False
 
     def is_current(self) -> bool:
         """Whether nothing was erased since the texts were read that are derived from."""

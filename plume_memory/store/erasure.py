@@ -158,7 +158,7 @@ class Erasures:
             journal_items=done.journal_items,
             rebuilt=(),
             erased_at=done.version.created_at,
-            limits=LIMITS,
+            limits=(*LIMITS, *self._artifacts.unreached()),
         )
 
     def _erase(self, connection: sa.Connection, memory: str, entry: Entry, interrupted: list[Unfinished]) -> _Erased:

@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 
 from plume_memory.errors import TrainingError
+from plume_memory.heap import give_back_freed_memory
 from plume_memory.training.card import CardFacts, TaskCard, machine_class, write_card
 from plume_memory.training.checkpoints import Checkpoint, load_checkpoint, replace_folder, save_checkpoint
-from plume_memory.training.heap import give_back_freed_memory
 from plume_memory.training.metrics import FILE, Metrics, Window
 from plume_memory.training.optimizer import MovingAverage, NetworkOptimizer, learning_rate
 from plume_memory.training.processes import Processes

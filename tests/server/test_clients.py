@@ -1,4 +1,11 @@
-"""What docs/clients.md shows works as it stands, with every client that is installed here."""
+"""What docs/clients.md shows works as it stands, with every client that is installed here.
+
+Two kinds need an environment of their own, which is named by a variable:
+
+    python -m venv FOLDER && FOLDER/bin/pip install llama-index-llms-openai-like
+    npm install --prefix FOLDER openai ai @ai-sdk/openai-compatible
+    PLUME_LLAMA_INDEX=FOLDER/bin/python PLUME_NODE_TOOLS=FOLDER pytest tests/server/test_clients.py
+"""
 
 import importlib.util
 import json
@@ -12,10 +19,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.conftest import Served, new_engine
+from tests.server.conftest import Served, new_engine, node
 
 PAGE = (Path(__file__).parents[2] / "docs" / "clients.md").read_text(encoding="utf-8")
 EXAMPLES = dict(re.findall(r"```python (\w+)\n(.*?)```", PAGE, re.DOTALL))
+SCRIPTS = dict(re.findall(r"```js (\w+)\n(.*?)```", PAGE, re.DOTALL))
+NODE_TOOLS = os.environ.get("PLUME_NODE_TOOLS")
+LLAMA_INDEX = os.environ.get("PLUME_LLAMA_INDEX")
 EXTRAS = {
     "plume": "plume_memory",
     "openai": "openai",
@@ -46,7 +56,8 @@ def told(serve: Callable[..., Served]) -> Served:
 
 
 def test_the_page_has_the_clients_that_are_tested() -> None:
-    assert EXAMPLES.keys() == EXTRAS.keys()
+    assert EXAMPLES.keys() == {*EXTRAS, "llama_index"}
+    assert SCRIPTS.keys() == {"openai", "ai"}
 
 
 @pytest.mark.parametrize("client", EXTRAS)
@@ -58,6 +69,30 @@ def test_a_client_works_as_its_example_says(told: Served, client: str) -> None:
     assert SAID.get(client, "") in printed
     assert printed.strip()
     assert told.serving.pool.engine.scheduler.counters().answered > answered
+
+
+@pytest.mark.skipif(LLAMA_INDEX is None, reason="PLUME_LLAMA_INDEX names no Python with LlamaIndex")
+def test_llama_index_works_as_its_example_says(told: Served) -> None:
+    answered = told.serving.pool.engine.scheduler.counters().answered
+    assert run(told, LLAMA_INDEX or "", "-c", EXAMPLES["llama_index"]).strip()
+    assert told.serving.pool.engine.scheduler.counters().answered > answered
+
+
+@pytest.mark.skipif(NODE_TOOLS is None, reason="PLUME_NODE_TOOLS names no folder with the npm packages")
+@pytest.mark.parametrize("client", SCRIPTS)
+def test_a_client_in_javascript_works_as_its_example_says(told: Served, client: str) -> None:
+    folder = Path(NODE_TOOLS or "")
+    package = {"ai": "@ai-sdk/openai-compatible"}.get(client, client)
+    if not (folder / "node_modules" / package).is_dir():
+        pytest.skip(f"{package} is not in {folder}: npm install --prefix {folder} {package}")
+    script = folder / f"plume-{client}.mjs"
+    script.write_text(SCRIPTS[client], encoding="utf-8")
+    try:
+        printed = run(told, node(), str(script))
+    finally:
+        script.unlink()
+    assert printed.strip()
+    assert "1" in printed, "the version that it answered from"
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not here")

@@ -33,7 +33,7 @@ def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_health_is_for_anybody_and_metrics_for_an_admin(served: Served, client: httpx2.Client, memory: Any) -> None:
     with served.client() as nobody:
-        assert nobody.get("/healthz").json() == {"status": "ok", "checks": {"engine": True}}
+        assert nobody.get("/healthz").json() == {"status": "ok", "checks": {"engine": True}, "reasons": {}}
         ready = nobody.get("/readyz")
         assert (ready.status_code, ready.json()["status"]) == (200, "ok")
         assert set(ready.json()["checks"]) == {"database", "artifacts", "model", "log", "accepting"}
@@ -48,6 +48,14 @@ def test_health_is_for_anybody_and_metrics_for_an_admin(served: Served, client: 
         "plume_step_seconds_sum",
         'plume_answers_total{evidence="one"}',
         "plume_confidence_bucket",
+        'plume_stage_seconds_sum{stage="prefill"}',
+        'plume_stage_seconds_sum{stage="decode"}',
+        'plume_stage_seconds_count{stage="read"}',
+        'plume_stage_seconds_count{stage="encode"}',
+        'plume_cache_hits_total{cache="artifacts"}',
+        'plume_cache_misses_total{cache="encoded"}',
+        'plume_cache_misses_total{cache="read"}',
+        "plume_artifacts_unavailable_total 0.0",
     ):
         assert name in text, name
     assert memory["name"] not in text

@@ -59,7 +59,7 @@ async def exchanged(
     memory = place.addressed.memory if place.addressed else None
     request.state.memory = None if memory is None else memory.id
     serving.limits.rows(caller.key_id, ROWS)
-    running = serving.answers.begin(None if memory is None else memory.log_name)
+    running = serving.answers.begin(None if memory is None else memory.log_name, timeout)
     is_streaming = False
     try:
         prepared = await waited(request, running, lambda: prepare(serving, caller, headers, wanted, place, timeout))

@@ -67,6 +67,9 @@ class PlumeOptions(BaseModel):
     unknown: Literal["abstain", "bare"] = "bare"
     """What is given where the memory does not know: a sentence that says so, or what the bare model says."""
     known_at: Annotated[float, Field(ge=0, le=1)] | None = None
+    max_string_chars: Annotated[int, Field(ge=1, le=MAX_NUMBER)] = 512
+    """Longest string of a JSON answer or of a tool's argument where its schema says nothing: a small model may never
+    close one, and JSON that is cut is none."""
 
 
 class _Call(BaseModel):

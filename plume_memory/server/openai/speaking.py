@@ -249,4 +249,4 @@ def _form(wanted: Wanted, turns: "list[Message]") -> AnswerForm:
     tools, choice = wanted.tools, wanted.tool_choice
     if calls_since_user(turns) >= TOOL_ROUNDS and checked_choice(tools, choice) in (None, "auto"):
         tools, choice = (), None
-    return AnswerForm.of(tools, choice, wanted.response_format, Limits())
+    return AnswerForm.of(tools, choice, wanted.response_format, Limits(string_chars=wanted.plume.max_string_chars))

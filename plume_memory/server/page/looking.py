@@ -107,7 +107,7 @@ def add_routes(router: APIRouter, page: Page) -> None:
     @router.get("/health")
     async def health(request: Request, visit: Annotated[Visit, Depends(page.visit)]) -> Response:
         serving = visit.serving
-        checks = await stored(lambda: stores(serving))
+        checks = {name: reason is None for name, reason in (await stored(lambda: stores(serving))).items()}
         engine = serving.pool.loaded_engine
         counters = None if engine is None else engine.scheduler.counters()
         return page.html(

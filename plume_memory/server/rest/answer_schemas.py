@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema, model_validator
 
 from plume_memory.recalling.notes import MAX_TOKENS, NOTES, Recall
-from plume_memory.records import Answer, ScoredUnit, Signals, TokenTrace, Usage
+from plume_memory.records import Answer, Replacement, ScoredUnit, Signals, TokenTrace, Usage
 from plume_memory.server.rest.schemas import Incoming, NumberOrNone
 
 
@@ -178,6 +178,14 @@ class Routed(BaseModel):
     memory: str
     version: int
     units: list[ScoredUnit]
+
+
+class ReplacementsOut(BaseModel):
+    """Units that no longer hold at a version, and what took their place."""
+
+    memory: str
+    version: int
+    replacements: list[Replacement]
 
 
 def _check_one_question(question: str | None, messages: list[Turn] | None) -> None:

@@ -13,8 +13,16 @@ from plume_memory.server.answers import waited
 from plume_memory.server.auth import Caller
 from plume_memory.server.pinning import ROWS, Pinned, keep, pin, timeout_s
 from plume_memory.server.problems import Problem, problem_document
-from plume_memory.server.rest.answer_schemas import AnswerOut, Question, Recalled, RecallQuestion, Routed, RouteQuestion
-from plume_memory.server.rest.common import MemoryId, memory_of
+from plume_memory.server.rest.answer_schemas import (
+    AnswerOut,
+    Question,
+    Recalled,
+    RecallQuestion,
+    ReplacementsOut,
+    Routed,
+    RouteQuestion,
+)
+from plume_memory.server.rest.common import MemoryId, VersionNumber, memory_of
 from plume_memory.server.rest.schemas import PROBLEMS
 from plume_memory.server.state import Identified, Serving, ServingNow
 from plume_memory.server.streams import begun, event
@@ -38,7 +46,7 @@ async def ask(
     memory = await memory_of(request, serving, caller, number, "memory:read")
     timeout = timeout_s(serving, request.headers)
     serving.limits.rows(caller.key_id, ROWS)
-    running = serving.answers.begin(memory.log_name)
+    running = serving.answers.begin(memory.log_name, timeout)
     is_streaming = False
     try:
         pinned = await waited(request, running, lambda: pin(serving, memory, body.version))
@@ -108,6 +116,23 @@ async def recall(
         running.end()
     response.headers["cache-control"] = "no-store"
     return Recalled.of(found, memory=memory.id, version=pinned.snapshot.version)
+
+
+@router.get("/versions/{n}/replacements", response_model=ReplacementsOut)
+async def replacements(
+    request: Request, response: Response, number: MemoryId, n: VersionNumber, serving: ServingNow, caller: Identified
+) -> ReplacementsOut:
+    """Return what no longer holds at a version, and what took its place; judged by the model where it is not yet."""
+    memory = await memory_of(request, serving, caller, number, "memory:read")
+    serving.limits.rows(caller.key_id, ROWS)
+    running = serving.answers.begin(memory.log_name)
+    try:
+        pinned = await waited(request, running, lambda: pin(serving, memory, n))
+        found = await waited(request, running, lambda: pinned.snapshot.replacements)
+    finally:
+        running.end()
+    response.headers["cache-control"] = "no-store"
+    return ReplacementsOut(memory=memory.id, version=n, replacements=list(found))
 
 
 def _events(

@@ -8,7 +8,15 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from plume_memory.server.rest.common import MemoryId, VersionNumber, memory_of, opened
-from plume_memory.server.rest.schemas import PROBLEMS, DifferenceOut, NumberOrNone, TextOut, VersionOut, VersionPage
+from plume_memory.server.rest.schemas import (
+    PROBLEMS,
+    DifferenceOut,
+    NumberOrNone,
+    TextOut,
+    VerificationOut,
+    VersionOut,
+    VersionPage,
+)
 from plume_memory.server.state import Identified, ServingNow, stored
 
 router = APIRouter(prefix="/v1/memories/{id}", tags=["reading"], responses=PROBLEMS)
@@ -66,3 +74,14 @@ async def diff(
     memory = await memory_of(request, serving, caller, number, "memory:read")
     response.headers["cache-control"] = "no-store"
     return DifferenceOut.of(memory, await stored(lambda: opened(serving, memory).diff(before, after)))
+
+
+@router.get("/verification", response_model=VerificationOut)
+async def verification(
+    request: Request, response: Response, number: MemoryId, serving: ServingNow, caller: Identified
+) -> VerificationOut:
+    """Check every entry of the log against its hashes and links."""
+    memory = await memory_of(request, serving, caller, number, "memory:read")
+    response.headers["cache-control"] = "no-store"
+    checked = await stored(lambda: opened(serving, memory).verify())
+    return VerificationOut(memory=memory.id, versions=checked.versions, head_hash=checked.head_hash)

@@ -296,6 +296,14 @@ class OperationOut(BaseModel):
     problem: ProblemDocument | None
 
 
+class VerificationOut(BaseModel):
+    """What was checked of a log; one that does not verify is an error."""
+
+    memory: str
+    versions: int
+    head_hash: str
+
+
 class TextOut(BaseModel):
     """The history that holds at a version."""
 

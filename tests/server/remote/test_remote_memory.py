@@ -221,11 +221,17 @@ async def test_in_a_thread(remote: RemoteMemory) -> None:
 
 
 ELSEWHERE = {
-    *("open", "connect", "engine", "loaded_engine", "max_update_chars", "last_erasure", "replacements", "profile"),
-    *("verify", "rebuild", "derive_until", "flush", "finish_erasures", "export_adapter", "as_chat_model"),
+    *("open", "connect", "engine", "loaded_engine", "max_update_chars", "last_erasure", "profile", "discard_empty"),
+    *("rebuild", "derive_until", "flush", "finish_erasures", "export_adapter", "as_chat_model"),
 }
 """What needs the model or the database at hand; a server does it, or its own API has it."""
-UNSENT = {"rollback": {"metadata"}, "erase": {"derive"}, "fork": {"listing"}, "export_archive": {"artifacts"}}
+UNSENT = {
+    "rollback": {"metadata"},
+    "verify": {"derived", "seed"},
+    "erase": {"derive"},
+    "fork": {"listing"},
+    "export_archive": {"artifacts"},
+}
 
 
 def test_the_class_has_the_librarys_shape() -> None:
@@ -240,6 +246,38 @@ def test_the_class_has_the_librarys_shape() -> None:
             sent, taken = inspect.signature(there).parameters, inspect.signature(here).parameters
             assert list(sent) == [one for one in taken if one not in UNSENT.get(name, set())], name
             assert all(sent[one].default == taken[one].default for one in sent), name
+
+
+@pytest.mark.parametrize("name", sorted(ELSEWHERE - {"open", "connect"}))
+def test_what_is_not_served_says_what_to_do_instead(remote: RemoteMemory, name: str) -> None:
+    with pytest.raises(errors.NotServed, match=f"RemoteMemory has no '{name}': .+"):
+        getattr(remote, name)
+    assert not hasattr(remote, name)
+    assert not hasattr(remote, "nobodys")
+
+
+def test_what_bears_on_a_question_what_was_replaced_and_a_check_of_the_log(
+    serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = serve()
+    own = served.serving.pool.memory("alice")
+    with ParametricMemory.connect(served.url, memory="alice") as memory:
+        memory.update("Alice lives in Bern.")
+        assert memory.replacements() == () == memory.replacements(0)
+        memory.update("Alice lives in Porto.", replaces=[1])
+        (found,) = memory.replacements()
+        assert (found,) == own.replacements()
+        assert (found.earlier.text, found.later.text) == ("Alice lives in Bern.", "Alice lives in Porto.")
+        assert memory.at(version=1).replacements == ()
+        assert memory.verify() == own.verify()
+        altered = errors.IntegrityError("version 1 was altered")
+        monkeypatch.setattr(ParametricMemory, "verify", lambda *_, **__: _raise(altered))
+        with pytest.raises(errors.IntegrityError, match="version 1"):
+            memory.verify()
+
+
+def _raise(error: Exception) -> None:
+    raise error
 
 
 def test_a_connection_that_the_server_closed_is_made_anew(serve: Callable[..., Served]) -> None:
