@@ -10,7 +10,7 @@ CHROMIUM = command -v chromium-headless-shell >/dev/null || \
 	  apt-get update -qq && apt-get install -y -qq chromium-headless-shell >/dev/null; } || \
 	echo "No chromium-headless-shell here, and it could not be installed (needs root and apt-get): tests marked browser are skipped."
 
-.PHONY: demo test soak lint bench eval-smoke release-check clean
+.PHONY: demo test soak lint docs bench eval-smoke release-check clean
 .DEFAULT_GOAL := demo
 
 demo: .venv/.installed
@@ -30,6 +30,10 @@ lint: .venv/.installed-dev
 	cd bench && MYPYPATH=../integrations:.. $(CURDIR)/$(BIN)/mypy --strict --ignore-missing-imports *.py
 	cd bench/experiments && MYPYPATH=../../integrations:../.. $(CURDIR)/$(BIN)/mypy --strict --ignore-missing-imports *.py
 	$(BIN)/lint-imports --no-cache
+
+# The site, in build/docs: open index.html. Nothing is fetched. Also one of the tests.
+docs: .venv/.installed-dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict -f docs/site/mkdocs.yml
 
 # Also one of the tests: recall and stale answers against stored figures.
 eval-smoke: .venv/.installed-dev
@@ -55,7 +59,7 @@ release-check: .venv/.installed-dev
 	@touch $@
 
 .venv/.installed-dev: .venv/.installed
-	$(PIP) install --constraint constraints.txt --no-build-isolation --editable '.[langchain,train,eval,ray,dev]'
+	$(PIP) install --constraint constraints.txt --no-build-isolation --editable '.[langchain,train,eval,ray,docs,dev]'
 	@$(CHROMIUM)
 	@touch $@
 

@@ -26,6 +26,7 @@ from plume_memory.model.queries import Decoded, Query
 from plume_memory.model.streams import Row
 from plume_memory.records import History, ScoredUnit, Transition, join_transitions, join_units
 from plume_memory.retrieval.lexical import UnitIndex
+from plume_memory.retrieval.supersede import Retired
 from plume_memory.segmentation.told import told_of
 
 Streams = Literal["fused", "memory only", "global only"]
@@ -166,8 +167,8 @@ class PreparedPlume:
     method: Plume
     index: UnitIndex
     embedded: Embedded
-    retired: frozenset[int]
-    """Positions of the units that no longer hold."""
+    retired: Retired
+    """The units that no longer hold."""
     global_adapter: LoraFactors | None
 
     def answer(self, questions: Sequence[MuseQuestion]) -> list[Reply]:

@@ -26,7 +26,8 @@ from plume_memory.model.queries import Decoded, DecodeSettings, Query, Step
 from plume_memory.policy import AnswerPolicy
 from plume_memory.records import Answer, Overrules, ScoredUnit, Signals, Usage, best_gain, join_units
 from plume_memory.retrieval.lexical import UnitIndex
-from plume_memory.retrieval.retrieve import Nears, retrieve
+from plume_memory.retrieval.retrieve import NOTHING_RETIRED, Nears, retrieve
+from plume_memory.retrieval.supersede import Retired
 from plume_memory.scheduling import BATCH, Scheduler
 
 ABSTENTION = "I have nothing about that in memory."
@@ -55,13 +56,13 @@ def evidence_of(
     cache: Cache,
     *,
     near: Nears | None = None,
-    retired: frozenset[int] = frozenset(),
+    retired: Retired = NOTHING_RETIRED,
     without: frozenset[int] = frozenset(),
     overrules: Mapping[int, Overrules] | None = None,
 ) -> tuple[ScoredUnit, ...]:
     """Steps 2 and 3: the evidence of a question; none where the memory is empty or not relevant.
 
-    Of the units at the positions in `retired` and `without` none is evidence: they no longer hold, or are left out;
+    Of the units in `retired` none is evidence where it no longer holds for the question, of those in `without` none;
     `overrules` is what callers decided of their updates, by version.
 
     Raises:

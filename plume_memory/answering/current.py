@@ -6,7 +6,7 @@ from functools import cached_property
 from plume_memory.answering.replaced import Replaced
 from plume_memory.records import History, Unit
 from plume_memory.retrieval.lexical import UnitIndex
-from plume_memory.retrieval.supersede import retired
+from plume_memory.retrieval.supersede import Retired, retired
 
 
 class Current:
@@ -25,8 +25,8 @@ class Current:
         """Return the positions of the units that have expired."""
         return frozenset(position for position, end in self._ends.items() if end <= now)
 
-    def retired(self, now: datetime) -> frozenset[int]:
-        """Return the positions of the units that something replaced which has not expired itself."""
+    def retired(self, now: datetime) -> Retired:
+        """Return the units that something replaced which has not expired itself."""
         expired = self.expired(now)
         if not expired:
             return self._replaced.retired

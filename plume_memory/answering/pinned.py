@@ -44,6 +44,7 @@ from plume_memory.recalling.notes import PROFILE_TOKENS, Recall, RecallOptions
 from plume_memory.records import Answer, AnswerChunk, History, Replacement, ScoredUnit, Unit
 from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.retrieval.retrieve import SHORTLIST, retrieve
+from plume_memory.retrieval.supersede import Retired
 from plume_memory.segmentation.calls import without_calls
 from plume_memory.sums import Lineage
 
@@ -220,7 +221,7 @@ class Snapshot:
     def _now(self) -> datetime:
         return self._moment or datetime.now(UTC)
 
-    def _routed(self, query: str, k: int, *, retired: frozenset[int], without: frozenset[int]) -> list[ScoredUnit]:
+    def _routed(self, query: str, k: int, *, retired: Retired, without: frozenset[int]) -> list[ScoredUnit]:
         if k < 1:
             raise InvalidInput(f"k must be at least 1, got {k}.")
         engine = self._engine

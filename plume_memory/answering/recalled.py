@@ -25,12 +25,14 @@ from plume_memory.recalling.profile import central
 from plume_memory.records import ScoredUnit
 from plume_memory.retrieval.asking import only_asks
 from plume_memory.retrieval.lexical import UnitIndex
+from plume_memory.retrieval.retrieve import NOTHING_RETIRED
+from plume_memory.retrieval.supersede import Retired
 
 
 class Ranks(Protocol):
     """Retrieves from one memory."""
 
-    def __call__(self, query: str, k: int, *, retired: frozenset[int], without: frozenset[int]) -> Sequence[ScoredUnit]:
+    def __call__(self, query: str, k: int, *, retired: Retired, without: frozenset[int]) -> Sequence[ScoredUnit]:
         """Return the best units; see `retrieve`."""
 
 
@@ -62,10 +64,10 @@ class Recallable:
         retired, expired = self.current.retired(self.now), self.current.expired(self.now)
         outside = self.current.outside(since, until)
         if history:
-            ranked = self.rank(asked, wanted, retired=frozenset(), without=outside)
+            ranked = self.rank(asked, wanted, retired=NOTHING_RETIRED, without=outside)
         else:
             ranked = self.rank(asked, wanted, retired=retired, without=outside | expired)
-        gone = retired | expired
+        gone = expired | {at for at, by in retired.items() if not by}  # of others the ranking says so
         return [
             found_note(
                 one.unit,
@@ -112,7 +114,7 @@ def recall_from(
 
 def profile_of(memory: Recallable, *, max_tokens: int) -> Recall:
     """Return what says most about whom a memory is of; see `Snapshot.profile`."""
-    gone = memory.current.retired(memory.now) | memory.current.expired(memory.now)
+    gone = memory.current.expired(memory.now).union(memory.current.retired(memory.now))
     units = [unit for unit in memory.index if unit.position not in gone and not only_asks(unit)]
     notes = (found_note(unit, memory.index, memory.current, memory=memory.memory).note for unit in central(units))
     return first_that_fit(

@@ -7,7 +7,7 @@ from plume_memory.engine import Engine
 from plume_memory.forks import Lock
 from plume_memory.records import Replacement
 from plume_memory.retrieval.lexical import UnitIndex
-from plume_memory.retrieval.supersede import retired
+from plume_memory.retrieval.supersede import Retired, retired
 from plume_memory.segmentation.told import Told
 
 
@@ -57,6 +57,6 @@ class Replaced:
             return self._found
 
     @property
-    def retired(self) -> frozenset[int]:
-        """Positions of the units that no longer hold."""
+    def retired(self) -> Retired:
+        """The units that no longer hold."""
         return retired(self.found)

@@ -13,6 +13,7 @@ from plume_memory.retrieval.asking import only_asks
 from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.retrieval.reader import Reading
 from plume_memory.retrieval.recency import verdicts
+from plume_memory.retrieval.supersede import Retired
 
 SHORTLIST = 32
 """Units that are read: the best by their words. It bounds what a question costs on a long history."""
@@ -20,6 +21,11 @@ SHORTLIST = 32
 TIED = 64
 """Most units that are read, where more share the last one's lexical score."""
 
+
+DOUBT_NATS = 0.85
+"""How much less likely the question may be behind what replaced a unit by the judge, in nats a token; else it stays."""
+
+NOTHING_RETIRED: Retired = {}
 
 BY_WORDS = 24
 """Of these so many are chosen by their words, the others by their vectors where there are any."""
@@ -47,16 +53,17 @@ def retrieve(
     *,
     k: int,
     near: Nears | None = None,
-    retired: frozenset[int] = frozenset(),
+    retired: Retired = NOTHING_RETIRED,
     without: frozenset[int] = frozenset(),
     overrules: Mapping[int, Overrules] | None = None,
 ) -> list[ScoredUnit]:
     """Return units by falling score; with `retrieval="lexical"` in METHOD's order of activation.
 
     The reader reads those that hold and are no questions, the best by their words; behind them come the others, by
-    their words. A blank question has no likelihood: the units come latest first. What no judge retired when it was
-    told may still be superseded for this question (recency.py): such a unit stands just before the likeliest of those
-    it supersedes, and these are flagged.
+    their words. A blank question has no likelihood: the units come latest first. What the judge retired is read too,
+    beside what took its place: it still holds for a question that is much less likely behind that (`DOUBT_NATS`). What
+    no judge retired may be superseded for this question (recency.py): such a unit stands just before the likeliest of
+    those it supersedes, and these are flagged.
 
     Args:
         index: the units of a history.
@@ -65,7 +72,7 @@ def retrieve(
         policy: `retrieval` and `delta` count.
         k: most units to return; those that were read are all returned.
         near: proposes units beside those that the words propose, where there are more than are read.
-        retired: positions of units that no longer hold: not read, and flagged `superseded`.
+        retired: units that no longer hold, flagged `superseded`; what a caller retired is not read.
         without: positions of units that are left out.
         overrules: what callers decided of their updates, by version.
 
@@ -81,9 +88,13 @@ def retrieve(
         found = index.rank(question, delta=delta, k=k + len(retired) + len(without))
         ranked = [_flagged(one, retired) for one in found if one.unit.position not in without]
         return sorted(ranked, key=lambda one: one.superseded)[:k]  # stable
-    units = _proposed(index, question, near, retired | without)
+    said = {at for at, by in retired.items() if not by}
+    units = _proposed(index, question, near, retired, without | said)
     readings = reader.read([unit.text for unit in units], question) if units else []
-    read = _by_recency(units, question, readings, overrules)
+    gone = _gone(units, readings, retired)
+    holding = [at for at in range(len(units)) if at not in gone]
+    read = _by_recency([units[at] for at in holding], question, [readings[at] for at in holding], overrules)
+    read += [ScoredUnit(units[at], _probability(readings[at].log_p), readings[at].gain, True) for at in sorted(gone)]
     if len(read) >= k:
         return read
     seen = without | {one.unit.position for one in read}
@@ -93,8 +104,13 @@ def retrieve(
     return read + list(islice(unread, k - len(read)))
 
 
-def _proposed(index: UnitIndex, question: str, near: Nears | None, without: frozenset[int]) -> list[Unit]:
-    """What is read, in temporal order: as many as the words propose, the last of which the vectors may replace."""
+def _proposed(
+    index: UnitIndex, question: str, near: Nears | None, retired: Retired, without: frozenset[int]
+) -> list[Unit]:
+    """What is read, in temporal order: as many as the words propose, the last of which the vectors may replace.
+
+    And what took the place of one of them, whatever its words.
+    """
     by_words = [one.unit.position for one in index.best(question, k=SHORTLIST, tied=TIED, without=without)]
     chosen = by_words
     if near is not None and len(index) > SHORTLIST:
@@ -102,7 +118,21 @@ def _proposed(index: UnitIndex, question: str, near: Nears | None, without: froz
         like = islice(eligible, SHORTLIST - BY_WORDS)
         most = SHORTLIST if len(by_words) <= SHORTLIST else TIED  # of equals by words none is left out for these
         chosen = list(dict.fromkeys([*by_words[:BY_WORDS], *like, *by_words[BY_WORDS:]]))[:most]
-    return [index[position] for position in sorted(chosen)]
+    heirs = {later for position in chosen for later in retired.get(position, ())} - without
+    return [index[position] for position in sorted(heirs.union(chosen))]
+
+
+def _gone(units: Sequence[Unit], readings: Sequence[Reading], retired: Retired) -> set[int]:
+    """Which of the units that were read something took the place of, for this question."""
+    log_p = {unit.position: reading.log_p for unit, reading in zip(units, readings, strict=True)}
+    return {
+        at
+        for at, unit in enumerate(units)
+        if any(
+            later in log_p and log_p[later] >= log_p[unit.position] - DOUBT_NATS
+            for later in retired.get(unit.position, ())
+        )
+    }
 
 
 def _by_recency(
@@ -121,7 +151,7 @@ def _by_recency(
     ]
 
 
-def _flagged(one: ScoredUnit, retired: frozenset[int]) -> ScoredUnit:
+def _flagged(one: ScoredUnit, retired: Retired) -> ScoredUnit:
     return replace(one, superseded=True) if one.unit.position in retired else one
 
 

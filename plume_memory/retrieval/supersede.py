@@ -4,7 +4,7 @@ What replaces what is judged once, when a text is written, pair by pair (retriev
 counts. Like statements in like words are told apart at question time (recency.py), where the question says of what.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from plume_memory.records import Overrules, Replacement, Unit, Verdict
 from plume_memory.retrieval.asking import only_asks
@@ -47,6 +47,16 @@ def by_caller(index: UnitIndex, later: Sequence[Unit], overrules: Overrules) -> 
     return [Replacement(unit, later[0], 1.0, by_caller=True) for unit in index if unit.version in named]
 
 
-def retired(found: Iterable[Replacement]) -> frozenset[int]:
-    """Return the positions of the units that no longer hold."""
-    return frozenset(one.earlier.position for one in found)
+Retired = Mapping[int, frozenset[int]]
+"""Position of a unit that no longer holds → of those that took its place by the judge; none: a caller said so."""
+
+
+def retired(found: Iterable[Replacement]) -> Retired:
+    """Return the units that no longer hold."""
+    by: dict[int, frozenset[int]] = {}
+    said: set[int] = set()
+    for one in found:
+        at = one.earlier.position
+        by[at] = by.get(at, frozenset()) | {one.later.position}
+        said |= {at} if one.by_caller else set()
+    return {at: frozenset() if at in said else later for at, later in by.items()}
