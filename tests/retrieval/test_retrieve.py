@@ -16,7 +16,7 @@ from plume_memory.retrieval.asking import only_asks
 from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.retrieval.reader import Reading
 from plume_memory.retrieval.recency import verdicts
-from plume_memory.retrieval.retrieve import BY_WORDS, SHORTLIST, TIED, retrieve
+from plume_memory.retrieval.retrieve import BY_WORDS, DOUBT_NATS, SHORTLIST, TIED, retrieve
 
 ASKED = "Where does Alice live?"
 BERN, ZURICH = "Alice lives in a flat in Bern.", "Alice now lives in a flat in Zurich."
@@ -194,13 +194,36 @@ def test_of_two_tellings_about_somebody_else_both_are_marked() -> None:
     assert ranked(index, [-0.2, -0.3, -1.0]) == [(1, True), (0, True), (2, False)]
 
 
+BY_CALLER: dict[int, frozenset[int]] = {0: frozenset()}
+
+
 @pytest.mark.parametrize("policy", [AnswerPolicy(), READER])
 def test_a_unit_that_was_replaced_is_not_read_and_stands_marked_behind_all_that_hold(policy: AnswerPolicy) -> None:
     index = told(BERN, "Bob owns boats.", ZURICH)
     reader = Said({"Bob owns boats.": -3.0, ZURICH: -1.0}.__getitem__)
-    found = retrieve(index, ASKED, reader, policy, k=9, retired=frozenset([0]))
+    found = retrieve(index, ASKED, reader, policy, k=9, retired=BY_CALLER)
     assert [(one.unit.position, one.superseded) for one in found] == [(2, False), (1, False), (0, True)]
-    assert retrieve(index, ASKED, reader, policy, k=1, retired=frozenset([0]))[0].unit.position == 2
+    assert retrieve(index, ASKED, reader, policy, k=1, retired=BY_CALLER)[0].unit.position == 2
+
+
+def test_what_the_judge_retired_stays_for_a_question_that_its_heir_hardly_bears_on() -> None:
+    index = told("The shop opens at nine.", "Bob owns boats.", "The shop is closed at six.")
+    by_judge = {0: frozenset([2])}
+    for gap, holds in ((DOUBT_NATS - 0.01, False), (DOUBT_NATS + 0.01, True)):
+        reader = Said({index[0].text: -1.0, index[1].text: -4.0, index[2].text: -1.0 - gap}.__getitem__)
+        found = retrieve(index, "When does the shop open?", reader, READER, k=3, retired=by_judge)
+        assert {one.unit.position: one.superseded for one in found}[0] is not holds
+        assert (found[0].unit.position == 0) is holds
+
+
+def test_what_took_a_units_place_is_read_whatever_its_words() -> None:
+    texts = [f"lamp {i}" for i in range(TIED + 5)]
+    index = told("The lamp is red.", *texts, "Colour: blue.")
+    heir = len(index) - 1
+    reader = Said(lambda text: -1.0 if text in ("The lamp is red.", "Colour: blue.") else -6.0)
+    found = retrieve(index, "Is the lamp red?", reader, READER, k=2, retired={0: frozenset([heir])})
+    assert [one.unit.position for one in found[:1]] == [heir]
+    assert {one.unit.position: one.superseded for one in found}[0]
 
 
 def test_what_was_not_read_stands_behind_by_its_words_below_all_that_was() -> None:
@@ -292,7 +315,7 @@ def test_what_lies_near_is_read_beside_the_best_by_words():
 def test_what_no_longer_holds_is_not_near():
     texts = [f"Alice lives at number {i}." for i in range(40)] + ["Her flat is in Bern."]
     reader = Said(lambda text: -1.0)
-    retrieve(told(*texts), ASKED, reader, READER, k=1, near=Near(40), retired=frozenset([40]))
+    retrieve(told(*texts), ASKED, reader, READER, k=1, near=Near(40), retired={40: frozenset()})
     assert texts[40] not in reader.read_texts[0]
 
 

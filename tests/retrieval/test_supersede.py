@@ -77,8 +77,9 @@ def test_in_doubt_nothing_is_replaced() -> None:
     sure, unsure = Verdict(0.01, 0.05, 0.94), Verdict(0.2, 0.3, 0.5)
     assert replacements([(one, other)], [sure], 0.9) == [Replacement(one, other, 0.94)]
     assert replacements([(one, other)], [unsure], 0.9) == []
-    assert retired([Replacement(one, other, 0.94)]) == {0}
-    assert retired([]) == frozenset()
+    assert retired([Replacement(one, other, 0.94)]) == {0: {1}}
+    assert retired([Replacement(one, other, 0.94), Replacement(one, other, 1.0, by_caller=True)]) == {0: set()}
+    assert retired([]) == {}
 
 
 # --- judged once, and kept ------------------------------------------------------------------------
