@@ -106,7 +106,7 @@ def rules() -> dict[str, Callable[[Line], list[int]]]:
 
         return left
 
-    found = {"none": by_reader, "words": by_words}
+    found: dict[str, Callable[[Line], list[int]]] = {"none": by_reader, "words": by_words}
     for at in (0.5, 0.7, 0.8, 0.9):
         found[f"judge {at}"] = judged(at, by_reader)
         found[f"words and judge {at}"] = judged(at, by_words)
