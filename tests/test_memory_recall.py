@@ -127,6 +127,17 @@ def test_messages_that_are_updates_of_their_own_complete_each_other_within_an_ho
     assert completed(minutes=61) == ["At seven."]
 
 
+def test_a_neighbour_that_has_expired_completes_nothing() -> None:
+    with ParametricMemory.open("ann", url="sqlite://", engine=READER) as memory:
+        memory.update("Where is the key?", speaker="Anna", observed_at=MARCH, derive=False)
+        reply = {"speaker": "Ben", "observed_at": MARCH, "expires_at": MARCH + timedelta(days=1)}
+        memory.update("Under the blue mat.", derive=False, **reply)  # type: ignore[arg-type]
+        assert [note.text for note in memory.recall("Where is it?").notes] == []
+        memory.update("I wait. Where are you?", speaker="Anna", observed_at=MARCH, derive=False)
+        memory.update("At the kiosk.", derive=False, **reply)  # type: ignore[arg-type]
+        assert "At the kiosk." not in memory.recall("Who waits?").text
+
+
 def test_a_period_is_asked_for_by_the_units_own_day(sentences: ParametricMemory) -> None:
     sentences.update(CHAT, derive=False)
 

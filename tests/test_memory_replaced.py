@@ -85,6 +85,14 @@ def test_one_statement_an_update_or_all_in_one_is_the_same_for_whoever_is_told_o
     assert replaced(memory) == [(f"{BERN} ", f"{ZURICH} "), (BOB, "Bob rows.")]
 
 
+def test_what_was_replaced_is_no_note_unless_history_is_asked_for(memory: ParametricMemory) -> None:
+    told(memory, BERN, BOB, ZURICH)
+    assert {note.text for note in memory.recall("Where does Alice live?").notes} == {BOB, ZURICH}
+    found = memory.recall("Where does Alice live?", history=True).notes
+    assert {note.text: note.is_current for note in found} == {BERN: False, BOB: True, ZURICH: True}
+    assert BERN not in memory.profile().text
+
+
 # --- the caller's word ----------------------------------------------------------------------------
 
 

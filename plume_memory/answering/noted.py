@@ -1,6 +1,6 @@
 """Units as notes: what each says and when, and which of its neighbours in a conversation complete it."""
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from datetime import timedelta
 
 from plume_memory.answering.current import Current
@@ -16,9 +16,16 @@ TALK = timedelta(hours=1)
 
 
 def found_note(
-    unit: Unit, index: UnitIndex, current: Current, *, memory: str, score: float = 0.0, is_current: bool = True
+    unit: Unit,
+    index: UnitIndex,
+    current: Current,
+    *,
+    memory: str,
+    score: float = 0.0,
+    is_current: bool = True,
+    without: Container[int] = frozenset(),
 ) -> Found:
-    """Return a unit of a history as a note, with those that complete it."""
+    """Return a unit of a history as a note, with those that complete it; of the positions in `without` none does."""
 
     def note(of: Unit, *, completes: bool = False) -> Note:
         return Note(
@@ -33,7 +40,9 @@ def found_note(
             completes=completes,
         )
 
-    return Found(note(unit), tuple(note(one, completes=True) for one in _beside(unit, index)))
+    return Found(
+        note(unit), tuple(note(one, completes=True) for one in _beside(unit, index) if one.position not in without)
+    )
 
 
 def _beside(unit: Unit, index: UnitIndex) -> Iterator[Unit]:

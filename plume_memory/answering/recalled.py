@@ -63,11 +63,14 @@ class Recallable:
         wanted = 2 * k
         retired, expired = self.current.retired(self.now), self.current.expired(self.now)
         outside = self.current.outside(since, until)
+        if outside:  # what took a unit's place may lie there, and is not read
+            retired = dict.fromkeys(retired, frozenset())
         if history:
             ranked = self.rank(asked, wanted, retired=NOTHING_RETIRED, without=outside)
         else:
             ranked = self.rank(asked, wanted, retired=retired, without=outside | expired)
-        gone = expired | {at for at, by in retired.items() if not by}  # of others the ranking says so
+        gone = expired | {at for at, by in retired.items() if history or not by}
+        gone |= {one.unit.position for one in ranked if one.superseded and one.unit.position in retired}
         return [
             found_note(
                 one.unit,
@@ -76,8 +79,10 @@ class Recallable:
                 memory=self.memory,
                 score=one.score,
                 is_current=one.unit.position not in gone and not is_replaced(one, ranked),
+                without=outside if history else outside.union(expired, retired),
             )
             for one in choose_relevant(ranked, asked, self.engine.policy, history=history)
+            if history or one.unit.position not in gone
         ]
 
 

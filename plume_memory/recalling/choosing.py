@@ -86,7 +86,8 @@ def _once(found: Sequence[Found]) -> list[Found]:
 def _said(note: Note) -> tuple[object, ...]:
     """What it says: its words in their order, function words and forms apart; and whether it holds."""
     words = tuple(stem_of(term) for term in terms_of(note.text) if term not in FUNCTION_WORDS)
-    return note.speaker, note.is_current, words or note.text.strip()
+    whose = note.speaker or (note.memory,)  # "I" is another owner's in another memory
+    return whose, note.is_current, words or note.text.strip()
 
 
 def _recall(

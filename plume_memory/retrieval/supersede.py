@@ -48,15 +48,23 @@ def by_caller(index: UnitIndex, later: Sequence[Unit], overrules: Overrules) -> 
 
 
 Retired = Mapping[int, frozenset[int]]
-"""Position of a unit that no longer holds → of those that took its place by the judge; none: a caller said so."""
+"""Position of a unit that no longer holds → of those that took its place by the judge, and of what took theirs.
+
+None: a caller said so, of it or of one of those.
+"""
 
 
 def retired(found: Iterable[Replacement]) -> Retired:
     """Return the units that no longer hold."""
-    by: dict[int, frozenset[int]] = {}
+    heirs: dict[int, set[int]] = {}
     said: set[int] = set()
     for one in found:
-        at = one.earlier.position
-        by[at] = by.get(at, frozenset()) | {one.later.position}
-        said |= {at} if one.by_caller else set()
-    return {at: frozenset() if at in said else later for at, later in by.items()}
+        heirs.setdefault(one.earlier.position, set()).add(one.later.position)
+        said |= {one.earlier.position} if one.by_caller else set()
+    whole: dict[int, frozenset[int]] = {}
+    for at in sorted(heirs, reverse=True):  # what took a unit's place is later than it
+        if at in said or any(whole.get(later) == frozenset() for later in heirs[at]):
+            whole[at] = frozenset()
+        else:
+            whole[at] = frozenset(heirs[at]).union(*(whole.get(later, frozenset()) for later in heirs[at]))
+    return whole

@@ -38,6 +38,11 @@ def test_small_talk_looks_nothing_up(said: str) -> None:
     assert routed_of(turns("Who leads the backend team?", "Mara.", said)) == ""
 
 
+def test_small_words_that_ask_on_are_looked_up_with_what_was_said() -> None:
+    asked = routed_of(turns("Who leads the backend team?", "Mara.", "How many are there?"))
+    assert asked == "Who leads the backend team?\nMara.\nHow many are there?"
+
+
 def test_what_tools_and_systems_say_is_left_out() -> None:
     said = [
         {"role": "system", "content": "Be short."},

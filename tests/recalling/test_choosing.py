@@ -40,6 +40,15 @@ def test_times_of_several_zones_are_compared() -> None:
     assert texts(recall(west, east)) == ["east", "west"]
 
 
+def test_i_is_somebody_else_in_another_memory() -> None:
+    found = recall(
+        note("I am allergic to nuts."), note("I am allergic to nuts.", memory="bob"), memories=("ann", "bob")
+    )
+    assert [one.memory for one in found.notes] == ["ann", "bob"]
+    both = recall(note("Late.", speaker="Ben"), note("Late.", speaker="Ben", memory="bob"), memories=("ann", "bob"))
+    assert len(both.notes) == 1
+
+
 def test_near_duplicates_come_once_the_latest_of_them() -> None:
     found = recall(
         note("I live in Bern.", score=0.9),

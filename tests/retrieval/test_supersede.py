@@ -82,6 +82,14 @@ def test_in_doubt_nothing_is_replaced() -> None:
     assert retired([]) == {}
 
 
+def test_what_took_a_units_place_may_have_been_replaced_itself() -> None:
+    one, other, third, fourth = told(BERN, ZURICH, "Alice went on to Rome.", "She left.")
+    chain = [Replacement(one, other, 0.9), Replacement(other, third, 0.9)]
+    assert retired(chain) == {0: {1, 2}, 1: {2}}
+    said = [*chain, Replacement(third, fourth, 1.0, by_caller=True)]
+    assert retired(said) == {0: set(), 1: set(), 2: set()}, "a caller's word at its end settles it"
+
+
 # --- judged once, and kept ------------------------------------------------------------------------
 
 
