@@ -67,6 +67,13 @@ class _Page(HTMLParser):
         line, offset = self.getpos()
         return self._starts[line - 1] + offset
 
+    def parse_marked_section(self, i: int, report: bool = True) -> int:
+        """Pass over `<![...`; the base class fails on those it does not know, which browsers read as comments."""
+        try:
+            return super().parse_marked_section(i, report)
+        except AssertionError:
+            return self.parse_bogus_comment(i)
+
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Begin a block, a table, a row or a cell."""
         if tag in _UNSEEN:
