@@ -47,6 +47,12 @@ def html_pieces(text: str) -> list[Piece] | None:
     return reader.pieces or None
 
 
+def html_text(text: str) -> str:
+    """Return what a reader sees of a page, line by line; what is quoted is marked as mails mark it."""
+    pieces = html_pieces(text) or []
+    return "\n".join(f"{'> ' if 'Quoted' in piece.headings else ''}{piece.said or ''}" for piece in pieces)
+
+
 class _Page(HTMLParser):
     """Gathers what is seen between the marks of blocks."""
 
