@@ -19,7 +19,7 @@ _PIECE = 1 << 20
 
 @contextmanager
 def export_files(path: str | Path, *patterns: str) -> Iterator[Iterator[tuple[str, IO[bytes]]]]:
-    """Give the name and the open file of the files of an export whose names fit a pattern, by that name, then by folder.
+    """Give name and open file of those files of an export that fit a pattern, by their own names, then by folder.
 
     Args:
         path: a file, which is given whatever it is called, a folder or a zip archive.
