@@ -265,7 +265,7 @@ class PlumeMemoryMiddleware(AgentMiddleware[PlumeState, Any, Any]):
         is_dated = with_dates(text, at) is not text  # "yesterday": it has to be known of which day
         form: Form | None = None
         if self._extract is not None:
-            told = extracted(self._extract, text, before=said["before"], said_at=at)
+            told = extracted(self._extract, text, before=said.get("before", []), said_at=at)
             if not told:
                 return
             text, facts, form, is_dated = "\n".join(told), {**facts, "said": text}, "notes", True

@@ -9,6 +9,7 @@ error of plume_memory comes back to the agent as the tool's answer with status "
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.callbacks import CallbackManagerForToolRun
@@ -155,7 +156,12 @@ class HistoryTool(MemoryTool):
         with _as_tool_error():
             memory = self._own_memory()
             snapshot = memory.at()
-            held = {transition.version: transition.text for transition in memory.text_at(snapshot.version).transitions}
+            now = datetime.now(UTC)
+            held = {
+                one.version: one.text
+                for one in memory.text_at(snapshot.version).transitions
+                if one.expires_at is None or one.expires_at > now
+            }
             return _json([_entry(each, held, snapshot.replacements) for each in memory.history(limit=limit)])
 
 

@@ -15,18 +15,22 @@ from typing import Any
 
 from plume_memory.errors import InvalidInput
 from plume_memory.importers.files import export_files, json_entries
-from plume_memory.importers.messages import Message, Passed
+from plume_memory.importers.messages import Message, Passed, in_order
 from plume_memory.segmentation.said import everything_said
 
 _FILES = ("conversations.json", "conversations-*.json")
 
 
 def chatgpt_messages(path: str | Path) -> Iterator[Message | Passed]:
-    """Yield the messages of a ChatGPT export, conversation by conversation.
+    """Yield the messages of a ChatGPT export in the order in which they were said; what the user said is held.
 
     Raises:
         InvalidInput: it cannot be read, or is none.
     """
+    return in_order(_chatgpt(path))
+
+
+def _chatgpt(path: str | Path) -> Iterator[Message | Passed]:
     for where, found in _conversations(path, "mapping", "ChatGPT"):
         for message in _branch(found):
             text = "\n".join(part for part in _list(_dict(message, "content"), "parts") if isinstance(part, str))
@@ -35,11 +39,15 @@ def chatgpt_messages(path: str | Path) -> Iterator[Message | Passed]:
 
 
 def claude_messages(path: str | Path) -> Iterator[Message | Passed]:
-    """Yield the messages of a Claude export, conversation by conversation.
+    """Yield the messages of a Claude export in the order in which they were said; what the user said is held.
 
     Raises:
         InvalidInput: it cannot be read, or is none.
     """
+    return in_order(_claude(path))
+
+
+def _claude(path: str | Path) -> Iterator[Message | Passed]:
     for where, found in _conversations(path, "chat_messages", "Claude"):
         for message in _list(found, "chat_messages"):
             if isinstance(message, dict):
@@ -70,10 +78,10 @@ def _branch(conversation: dict[str, Any]) -> list[dict[str, Any]]:
     """The messages that were shown last, oldest first: not those that were edited or regenerated."""
     nodes = _dict(conversation, "mapping")
     at, found = conversation.get("current_node"), []
-    if at not in nodes:
+    if not isinstance(at, str) or at not in nodes:
         at = next(reversed(nodes), None)
-    seen: set[Any] = set()
-    while at in nodes and at not in seen:
+    seen: set[str] = set()
+    while isinstance(at, str) and at in nodes and at not in seen:
         seen.add(at)
         node = _dict(nodes, at)
         found.append(_dict(node, "message"))

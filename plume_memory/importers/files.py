@@ -2,7 +2,9 @@
 
 import codecs
 import json
+import lzma
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatch
@@ -17,7 +19,7 @@ _PIECE = 1 << 20
 
 @contextmanager
 def export_files(path: str | Path, *patterns: str) -> Iterator[Iterator[tuple[str, IO[bytes]]]]:
-    """Give the name and the open file of every file of an export whose name fits a pattern, sorted by name.
+    """Give name and open file of those files of an export that fit a pattern, by their own names, then by folder.
 
     Args:
         path: a file, which is given whatever it is called, a folder or a zip archive.
@@ -29,16 +31,16 @@ def export_files(path: str | Path, *patterns: str) -> Iterator[Iterator[tuple[st
     source = Path(path).expanduser()
     try:
         if zipfile.is_zipfile(source):
-            with zipfile.ZipFile(source) as archive:
+            with _opened(source) as archive:
                 names = _fitting(archive.namelist(), patterns, source)
-                yield ((name, file) for name in names for file in _closing(archive.open(name)))
+                yield ((name, file) for name in names for file in _closing(_member(archive, name, source)))
         elif source.is_dir():
             found = [file.relative_to(source).as_posix() for file in source.rglob("*") if file.is_file()]
             names = _fitting(found, patterns, source)
             yield ((name, file) for name in names for file in _closing((source / name).open("rb")))
         else:
             yield ((source.name, file) for file in _closing(source.open("rb")))
-    except (OSError, zipfile.BadZipFile) as err:
+    except (OSError, EOFError, zipfile.BadZipFile, zlib.error, lzma.LZMAError) as err:
         raise InvalidInput(f"Cannot read {source}: {err}") from err
 
 
@@ -106,8 +108,23 @@ class _Text:
         self._text, self._at, self._ended = self._text[self._at :] + more, 0, not piece
 
 
+def _opened(source: Path) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(source)
+    except (NotImplementedError, ValueError) as err:  # a version of the format, or names, that cannot be read
+        raise InvalidInput(f"Cannot read {source}: {err}") from err
+
+
+def _member(archive: zipfile.ZipFile, name: str, source: Path) -> IO[bytes]:
+    try:
+        return archive.open(name)
+    except (RuntimeError, ValueError) as err:  # encrypted, or packed in a way that the library does not know
+        raise InvalidInput(f"Cannot read {name} of {source}: {err}") from err
+
+
 def _fitting(names: Iterable[str], patterns: Sequence[str], source: Path) -> list[str]:
-    found = sorted(name for name in names if any(_fits(name, pattern) for pattern in patterns))
+    fitting = (name for name in names if any(_fits(name, pattern) for pattern in patterns))
+    found = sorted(fitting, key=lambda name: (PurePosixPath(name).name, name))
     if not found:
         raise InvalidInput(f"{source} has no file {' or '.join(patterns)}: is it such an export?")
     return found

@@ -5,9 +5,9 @@ the same brings what is new. Loads no model: factors are derived by the next ans
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from plume_memory.errors import IdempotencyConflict
 from plume_memory.memory import DEFAULT_URL, ParametricMemory
@@ -69,7 +69,7 @@ def import_messages(
     url: str = DEFAULT_URL,
     progress: Callable[[int], None] | None = None,
 ) -> MessageImport:
-    """Append messages to a memory as they come; run twice, it writes nothing twice.
+    """Append messages to a memory as they come (see `in_order`); run twice, it writes nothing twice.
 
     A message whose text has changed since it was imported, or that was erased since, is left out: the log has its key.
 
@@ -111,6 +111,27 @@ def import_messages(
         progress(seen)
     left_out = tuple(Omission(reason, count) for reason, count in passed.most_common())
     return MessageImport(memory, written, unchanged, left_out)
+
+
+def in_order(found: Iterable[Message | Passed]) -> Iterator[Message | Passed]:
+    """Yield messages in the order in which they were said, for what is appended later supersedes what was before it.
+
+    Those without a time come last, as they stood. All are held; what is passed over is yielded as it comes.
+    """
+    messages: list[Message] = []
+    for one in found:
+        if isinstance(one, Passed):
+            yield one
+        else:
+            messages.append(one)
+    yield from sorted(messages, key=lambda one: said_order(one.said_at))
+
+
+def said_order(said_at: datetime | None) -> tuple[bool, datetime]:
+    """What times are sorted by: one without a zone as if it were UTC, none behind all."""
+    if said_at is None:
+        return True, datetime.min.replace(tzinfo=UTC)
+    return False, said_at if said_at.utcoffset() is not None else said_at.replace(tzinfo=UTC)
 
 
 def _append(memory: ParametricMemory, one: Message, text: str, source: str) -> int:

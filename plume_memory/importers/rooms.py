@@ -7,16 +7,19 @@ DiscordChatExporter writes, or `messages.json` of a data package, which has the 
 
 import html
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import IO, Any
 
 from plume_memory.errors import InvalidInput
 from plume_memory.importers.files import export_files, json_entries
-from plume_memory.importers.messages import Message, Passed
+from plume_memory.importers.messages import Message, Passed, in_order
 from plume_memory.segmentation.forms.chat import chat_pieces
+from plume_memory.segmentation.forms.piece import Piece
+from plume_memory.segmentation.stamps import has_day
 from plume_memory.store.chain import sha256_of
 
 _SLACK_LINK = re.compile(r"<([@#!]?)([^<>|]+)(?:\|([^<>]*))?>")
@@ -28,7 +31,7 @@ _MEDIA = re.compile(r"^[\u200e\u200f]*(?:<.{3,40}>|.{3,20} omitted|<attached: .*
 
 
 def slack_messages(path: str | Path, *, owner: str | None = None) -> Iterator[Message | Passed]:
-    """Yield the messages of a Slack export, channel by channel, day by day.
+    """Yield the messages of a Slack export day by day, those of a day in the order in which they were said.
 
     Args:
         path: the folder or archive.
@@ -39,27 +42,37 @@ def slack_messages(path: str | Path, *, owner: str | None = None) -> Iterator[Me
     """
     people = _slack_people(path)
     with export_files(path, "*/[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9].json") as files:
-        for name, file in files:
-            channel = PurePosixPath(name).parent.name
-            for message in _objects(file, name):
-                text = _slack_text(str(message.get("text") or ""), people)
-                if message.get("subtype") not in _SPOKEN:
-                    yield Passed("nobody wrote it")
-                elif not text.strip():
-                    yield Passed("it has no text")
-                else:
-                    said_at = _unix(message.get("ts"))
-                    speaker = people.get(str(message.get("user")), message.get("username"))
-                    yield _said(f"{channel}/{message.get('ts')}", text, speaker, said_at, owner)
+        for _, same_day in groupby(files, key=lambda one: PurePosixPath(one[0]).name):
+            yield from in_order(
+                one for name, file in same_day for one in _slack(file, PurePosixPath(name), people, owner)
+            )
+
+
+def _slack(
+    file: IO[bytes], name: PurePosixPath, people: Mapping[str, str], owner: str | None
+) -> Iterator[Message | Passed]:
+    for message in _objects(file, str(name)):
+        text = _slack_text(str(message.get("text") or ""), people)
+        if message.get("subtype") not in _SPOKEN:
+            yield Passed("nobody wrote it")
+        elif not text.strip():
+            yield Passed("it has no text")
+        else:
+            speaker = people.get(str(message.get("user")), message.get("username"))
+            yield _said(f"{name.parent.name}/{message.get('ts')}", text, speaker, _unix(message.get("ts")), owner)
 
 
 def discord_messages(path: str | Path, *, owner: str | None = None) -> Iterator[Message | Passed]:
-    """Yield the messages of a Discord export; see `slack_messages`."""
+    """Yield the messages of a Discord export in the order in which they were said; all are held."""
+    return in_order(_discord_export(path, owner))
+
+
+def _discord_export(path: str | Path, owner: str | None) -> Iterator[Message | Passed]:
     with export_files(path, "*.json") as files:
         for name, file in files:
             for document in json_entries(file, name):
                 if isinstance(document, dict) and isinstance(document.get("messages"), list):
-                    channel = str((document.get("channel") or {}).get("id"))
+                    channel = str(_dict(document, "channel").get("id"))
                     for message in document["messages"]:
                         yield _discord(message, channel, owner)
                 elif isinstance(document, dict) and "Contents" in document:
@@ -70,27 +83,47 @@ def discord_messages(path: str | Path, *, owner: str | None = None) -> Iterator[
 
 
 def whatsapp_messages(path: str | Path, *, owner: str | None = None) -> Iterator[Message | Passed]:
-    """Yield the messages of a WhatsApp chat; see `slack_messages`. The whole file is read first."""
+    """Yield the messages of a WhatsApp chat in the order in which they were said; all are held."""
+    return in_order(_whatsapp(path, owner))
+
+
+def _whatsapp(path: str | Path, owner: str | None) -> Iterator[Message | Passed]:
+    refused: list[str] = []
+    chats = 0
     with export_files(path, "*.txt") as files:
         for name, file in files:
             try:
                 text = file.read().decode("utf-8-sig")
             except UnicodeDecodeError as err:
-                raise InvalidInput(f"{name} is not UTF-8: {err}") from err
+                refused.append(f"{name} is not UTF-8: {err}")
+                continue
             pieces = chat_pieces(text)
             if pieces is None:
-                raise InvalidInput(f"{name} is no chat: no line of it begins with a time and a name.")
-            same: dict[str, int] = {}
-            for piece in pieces:
-                said = text[piece.body if piece.body > piece.start else piece.start : piece.end].strip()
-                if piece.speaker is None:
-                    yield Passed("nobody wrote it")
-                elif _MEDIA.match(said):
-                    yield Passed("it is a picture, a sound or a file")
-                else:
-                    own = sha256_of(f"{piece.speaker}\n{piece.time}\n{said}")
-                    same[own] = same.get(own, 0) + 1  # whoever says the same twice in a minute said it twice
-                    yield _said(f"{own}/{same[own]}", said, piece.speaker, piece.time, owner)
+                refused.append(f"{name} is no chat: no line of it begins with a time and a name.")
+                continue
+            chats += 1
+            yield from _chat(text, pieces, owner)
+    if not chats:
+        raise InvalidInput(" ".join(refused))
+    yield from (Passed("it is an attached file and no chat") for _ in refused)
+
+
+def _chat(text: str, pieces: Sequence[Piece], owner: str | None) -> Iterator[Message | Passed]:
+    same: dict[str, int] = {}
+    for piece in pieces:
+        body = max(piece.body, piece.start)
+        said = text[body : piece.end].strip()
+        if piece.speaker is None:
+            yield Passed("nobody wrote it")
+        elif _MEDIA.match(said):
+            yield Passed("it is a picture, a sound or a file")
+        else:
+            # the stamp as it is written: which of its numbers is the day depends on all the others of the file
+            stamp = text[piece.start : body].strip()
+            day = "" if has_day(stamp) else f"{piece.time}"  # of a line above, in words
+            own = sha256_of(f"{stamp}\n{day}\n{said}")
+            same[own] = same.get(own, 0) + 1  # whoever says the same twice in a minute said it twice
+            yield _said(f"{own}/{same[own]}", said, piece.speaker, piece.time, owner)
 
 
 def _said(where: str, text: str, speaker: object, said_at: datetime | None, owner: str | None) -> Message | Passed:
@@ -101,7 +134,7 @@ def _said(where: str, text: str, speaker: object, said_at: datetime | None, owne
 def _discord(message: Any, channel: str, owner: str | None) -> Message | Passed:
     if not isinstance(message, dict) or message.get("type", "Default") not in _DISCORD_SPOKEN:
         return Passed("nobody wrote it")
-    text, author = str(message.get("content") or ""), message.get("author") or {}
+    text, author = str(message.get("content") or ""), _dict(message, "author")
     if not text.strip():
         return Passed("it has no text")
     said_at = _iso(str(message.get("timestamp") or ""))
@@ -128,6 +161,11 @@ def _slack_text(text: str, people: Mapping[str, str]) -> str:
         return f"{sign}{label or target}".removeprefix("!")
 
     return html.unescape(_SLACK_LINK.sub(plain, text))
+
+
+def _dict(found: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = found.get(name)
+    return value if isinstance(value, dict) else {}
 
 
 def _objects(file: Any, name: str) -> Iterator[dict[str, Any]]:

@@ -91,7 +91,7 @@ def mail_time(written: str) -> datetime | None:
     """Read the date of a mail's header: as RFC 5322 has it, else ISO 8601."""
     try:
         return parsedate_to_datetime(written.strip())
-    except (TypeError, ValueError, IndexError):
+    except (TypeError, ValueError, IndexError, OverflowError):
         return iso_time(written)
 
 

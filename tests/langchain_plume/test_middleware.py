@@ -341,6 +341,14 @@ def test_a_model_makes_statements_of_a_turn_and_the_words_are_kept_beside_them(m
     assert "She runs it" not in str(memory.entry(1))
 
 
+def test_a_message_noted_before_turns_were_kept_is_still_written(memory: ParametricMemory) -> None:
+    middleware = PlumeMemoryMiddleware(memory, extract=Extracting(says="Mara runs it."))
+    state: Any = middleware.before_agent({"messages": [HumanMessage("She runs it.", id="m")]}, None)  # type: ignore[arg-type, typeddict-item]
+    del state["plume_said"][0]["before"]
+    middleware.after_agent(state, None)  # type: ignore[arg-type]
+    assert [version.text for version in memory.history()] == ["Mara runs it."]
+
+
 @pytest.mark.parametrize("says", ["NOTHING", "NOTHING.", "", "- \n"])
 def test_where_a_model_finds_nothing_worth_keeping_nothing_is_written(memory: ParametricMemory, says: str) -> None:
     agent = create_agent(Foreign(), middleware=[PlumeMemoryMiddleware(memory, extract=Extracting(says=says))])

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,16 @@ def with_facts() -> ParametricMemory:
     memory = ParametricMemory.open("suite", url="sqlite://", engine=ENGINE)
     memory.update("Alice lives in Bern.", derive=False)
     return memory
+
+
+def test_history_says_of_what_has_expired_that_it_does_not_hold(memory: ParametricMemory) -> None:
+    now = datetime.now(UTC)
+    memory.update("Alice is in Bern today.", expires_at=now - timedelta(hours=1), derive=False)
+    memory.update("Alice has a boat.", expires_at=now + timedelta(hours=1), derive=False)
+    gone, held = json.loads(HistoryTool(memory=memory).invoke({}))
+    assert not gone["holds"]
+    assert "text" not in gone
+    assert held["holds"]
 
 
 class _Suite:

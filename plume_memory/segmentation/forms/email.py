@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from email import message_from_string, policy
+from email.errors import MessageError
 from email.message import EmailMessage
 
 from plume_memory.segmentation.forms.html import html_pieces
@@ -24,6 +25,11 @@ _HEADER = re.compile(
 _ANY_HEADER = re.compile(r"[A-Za-z][\w-]{0,40}:")
 _BASE64 = re.compile(r"^Content-Transfer-Encoding:[ \t]*base64", re.MULTILINE | re.IGNORECASE)
 _MOST_HEADER_LINES = 60
+UNPARSED = (MessageError, LookupError, ValueError, AttributeError, TypeError, OverflowError, RecursionError)
+"""What the standard library's parser of mails raises on a head or body that it cannot read, beside its own errors:
+IndexError for `From: "`, LookupError for a character set that there is not, OverflowError for a zone of many digits,
+RecursionError for comments in comments. A text is in the log before it is read, so an
+error that went on would end every later read of the memory."""
 
 
 def is_email(text: str) -> bool:
@@ -40,7 +46,14 @@ def is_encoded(text: str) -> bool:
 
 
 def email_pieces(text: str) -> list[Piece] | None:
-    """Read a mail, or what a mail program shows of one; the oldest part first. None if it has no headers."""
+    """Read a mail, or what a mail program shows of one; the oldest part first. None if it is none or cannot be read."""
+    try:
+        return _pieces(text)
+    except UNPARSED:
+        return None
+
+
+def _pieces(text: str) -> list[Piece] | None:
     begun = len(text) - len(text.lstrip("\ufeff\r\n"))
     if not is_email(text):
         return None

@@ -47,6 +47,12 @@ def html_pieces(text: str) -> list[Piece] | None:
     return reader.pieces or None
 
 
+def html_text(text: str) -> str:
+    """Return what a reader sees of a page, line by line; what is quoted is marked as mails mark it."""
+    pieces = html_pieces(text) or []
+    return "\n".join(f"{'> ' if 'Quoted' in piece.headings else ''}{piece.said or ''}" for piece in pieces)
+
+
 class _Page(HTMLParser):
     """Gathers what is seen between the marks of blocks."""
 
@@ -66,6 +72,13 @@ class _Page(HTMLParser):
     def _at(self) -> int:
         line, offset = self.getpos()
         return self._starts[line - 1] + offset
+
+    def parse_marked_section(self, i: int, report: bool = True) -> int:
+        """Pass over `<![...`; the base class fails on those it does not know, which browsers read as comments."""
+        try:
+            return super().parse_marked_section(i, report)
+        except AssertionError:
+            return self.parse_bogus_comment(i)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Begin a block, a table, a row or a cell."""

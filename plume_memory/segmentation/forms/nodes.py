@@ -152,7 +152,7 @@ def toml_node(text: str) -> Node | None:
     """Read TOML; None if it is not valid, or says nothing."""
     try:
         found = tomllib.loads(text.lstrip("\ufeff"))
-    except (tomllib.TOMLDecodeError, RecursionError):
+    except (ValueError, RecursionError):  # not only its own: of a number with too many digits too
         return None
     return _Placed(text).node(found) if found else None
 

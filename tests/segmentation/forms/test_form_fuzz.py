@@ -44,6 +44,47 @@ BLOCKS = (
     '"',
     "|",
 )
+HEADS = (
+    "From: Ann <ann@a.example>\n",
+    'From: "\n',
+    "From: ((((\n",
+    "To: =?utf-8?q?x?=@\n",
+    "To: Bo <bo@b.example>, ;:<>\n",
+    "Cc: undisclosed:;\n",
+    "Subject: =?nosuch?b?!?=\n",
+    "Date: Wed, 04 Mar 2026 09:00:00 +99999999999999999999\n",
+    "MIME-Version: 1.0\n",
+    "Message-ID: <[\n",
+    "Content-Type: text/html; charset=nosuch\n",
+    'Content-Type: text/plain; charset="\0"\n',
+    "Content-Type: multipart/mixed; boundary=x\n",
+    "Content-Type: message/rfc822\n",
+    "Content-Type: ;;=\n",
+    "Content-Transfer-Encoding: base64\n",
+    "Content-Transfer-Encoding: x-uuencode\n",
+    "Content-Disposition: attachment; filename*=\n",
+)
+BODIES = (
+    "\n",
+    "--x\n",
+    "--x--\n",
+    "<p>a</p>\n",
+    "<p><![a b[ c</p>\n",
+    "<p><![1[ >c</p>\n",
+    "SGk=\n",
+    "=FF\n",
+    "begin 6\n",
+    *HEADS,
+)
+MAILS = st.builds(
+    lambda heads, body: "".join([*heads, "\n", *body]),
+    st.lists(
+        st.sampled_from(HEADS) | st.text('"<>()@,;:=?[]\\ ax', max_size=12).map("To: {}\n".format),
+        min_size=1,
+        max_size=6,
+    ),
+    st.lists(st.sampled_from(BODIES), max_size=6),
+)
 MIXED = st.lists(st.sampled_from(BLOCKS), min_size=1, max_size=12).map("".join)
 FORMS = st.sampled_from([None, *get_args(Form)])
 
@@ -70,6 +111,30 @@ def test_units_lose_no_word_and_stay_within_the_text_and_the_budget(text, form, 
     known = form or form_of(text)
     if known not in ("data", "html"):  # a path is said in other words
         assert not {word for word in words(text) - said if not word.isdigit()} - {"webvtt"}
+
+
+@settings(max_examples=400, deadline=None)
+@given(text=st.one_of(MAILS, st.builds(str.__add__, st.sampled_from(HEADS), MAILS)), form=FORMS)
+def test_a_mail_that_no_parser_can_read_is_read_all_the_same(text, form):
+    cut(text, form, 40)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'From: "\nSubject: x\n\nI live in Bern.',
+        "From: a@b.example\nTo: =?utf-8?q?x?=@\n\nI live in Bern.",
+        "From: a@b.example\nSubject: x\nContent-Type: text/html; charset=nosuch\n\nI live in Bern.",
+        f"From: {'(' * 5000}\nSubject: x\n\nI live in Bern.",
+        "From: a@b.example\nDate: Wed, 04 Mar 2026 09:00:00 +99999999999999999999\n\nI live in Bern.",
+        "<p><![a b[ ]]></p><p>I live in Bern.</p>",
+        "<p><![1[ ></p><p>I live in Bern.</p>",
+        f"[a]\nb = {'9' * 5000}\nc = 'I live in Bern.'\n",
+        "[a]\nb = 2026-99-99\nc = 'I live in Bern.'\n",
+    ],
+)
+def test_what_the_parsers_fail_at_is_told(text):
+    assert any("I live in Bern" in unit.text for unit in cut(text, None, 40))
 
 
 @settings(max_examples=200, deadline=None)
