@@ -57,7 +57,7 @@ class RemoteFiles:
         self._bucket = root.partition("/")[0]
         self._lock = Lock()
         self._away_since: float | None = None
-        self._looking: Future[Any] | None = None
+        self._is_looking = False
         self._keeps_versions: bool | None = None
         self._not_removed: set[str] = set()
         self.failures = 0
@@ -186,14 +186,15 @@ class RemoteFiles:
         with self._lock:
             if self._away_since is None:
                 return False
-            if time.monotonic() - self._away_since >= LOOK_AGAIN_S and self._looking is None:
-                self._looking = self._begun(self._look)
-                self._looking.add_done_callback(self._looked)
-            return True
+            is_due = time.monotonic() - self._away_since >= LOOK_AGAIN_S and not self._is_looking
+            self._is_looking = self._is_looking or is_due
+        if is_due:  # outside the lock: of a look that is over already the callback runs here, and takes it
+            self._begun(self._look).add_done_callback(self._looked)
+        return True
 
     def _looked(self, looking: "Future[Any]") -> None:
         with self._lock:
-            self._looking = None
+            self._is_looking = False
             is_back = not looking.cancelled() and looking.exception() is None
             self._away_since = None if is_back else time.monotonic()
 

@@ -1,8 +1,10 @@
 """Artifacts in a bucket: kept and found; and a bucket that is away, slow, damaged or refuses costs nobody an answer."""
 
 import logging
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +113,20 @@ def test_a_place_that_is_back_is_found_without_anybody_waiting(bucket: Bucket, m
         except ArtifactsUnavailable:
             assert time.monotonic() < deadline
             time.sleep(0.01)
+
+
+def test_a_look_that_is_over_at_once_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_files, "LOOK_AGAIN_S", 0.0)
+    files = remote_files.RemoteFiles(object(), "bucket/root", "s3://bucket/root")
+    over: Future[Any] = Future()
+    over.set_result(None)
+    monkeypatch.setattr(files, "_begun", lambda _: over)
+    files._failed(OSError("away"))
+    said: list[bool] = []
+    asking = threading.Thread(target=lambda: said.extend([files._is_away(), files._is_away()]), daemon=True)
+    asking.start()
+    asking.join(10)
+    assert said == [True, False]
 
 
 def test_wrong_bytes_are_damage_and_put_again_they_are_right(bucket: Bucket) -> None:
