@@ -232,3 +232,62 @@ def test_a_certificate_names_the_versions_that_a_bucket_did_not_let_go_of(
         certificate = memory.erase(1)
     (said,) = [one for one in certificate.limits if "older versions" in one]
     assert all(sha256 in said for sha256 in certificate.artifacts)
+
+
+def versioned(bucket: Bucket) -> None:
+    bucket.client.put_bucket_versioning(Bucket=bucket.name, VersioningConfiguration={"Status": "Enabled"})
+
+
+def test_versions_go_also_where_the_file_went_before(bucket: Bucket) -> None:
+    store = ArtifactStore(bucket.url)
+    gone = store.put(b"before it keeps any")
+    store.delete(gone)
+    versioned(bucket)
+    sha256 = store.put(b"content")
+    bucket.client.delete_object(Bucket=bucket.name, Key=bucket.keys()[0])  # and then it was killed
+    assert bucket.versions()
+    store.delete(sha256)
+    assert bucket.versions() == []
+
+
+def test_all_pages_of_versions_go(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    versioned(bucket)
+    import s3fs
+
+    own = s3fs.S3FileSystem._call_s3
+
+    async def paged(self: Any, method: str, *given: Any, **named: Any) -> Any:
+        return await own(self, method, *given, **named, **({"MaxKeys": 2} if method == "list_object_versions" else {}))
+
+    monkeypatch.setattr(s3fs.S3FileSystem, "_call_s3", paged)
+    store = ArtifactStore(bucket.url)
+    for _ in range(5):
+        sha256 = store.put(b"content")
+    assert len(bucket.versions()) == 5
+    store.delete(sha256)
+    assert bucket.versions() == []
+
+
+def test_a_bucket_that_did_not_say_whether_it_keeps_versions_is_asked_again_and_else_it_is_said(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    versioned(bucket)
+    import s3fs
+
+    own, is_silent = s3fs.S3FileSystem._call_s3, [True]
+
+    async def silent(self: Any, method: str, *given: Any, **named: Any) -> Any:
+        if method == "get_bucket_versioning" and is_silent[0]:
+            raise TimeoutError
+        return await own(self, method, *given, **named)
+
+    monkeypatch.setattr(s3fs.S3FileSystem, "_call_s3", silent)
+    store = ArtifactStore(bucket.url)
+    sha256 = store.put(b"content")
+    store.delete(sha256)
+    (said,) = store.unreached()
+    assert sha256 in said
+    assert bucket.versions()
+    is_silent[0] = False
+    assert store.unreached() == ()
+    assert bucket.versions() == []
