@@ -30,13 +30,13 @@ _QUESTIONS = ("/ask", "/route", "/recall")
 _CHATS = ("/v1/chat/completions", "/v1/responses")
 _MEMORY = "/v1/memories/"
 _KEYED = ("/updates", "/rollback", "/forget")
-"""Writes to a memory that are done once, however often they are sent with one Idempotency-Key. No other path reads it."""
+"""Writes to a memory that are done once, however often sent with one Idempotency-Key; no other path reads it."""
 BUSY = Problem(503, "busy", "Every replica has as much as it takes; ask again.", RETRY_S, should_retry=True)
 LOST = Problem(
     503,
     "replica-lost",
-    "A replica ended while it worked on this, and whether it was done is not known. Look at the memory first; an update, "
-    "a rollback or a forget that was sent with an Idempotency-Key can be sent again with it.",
+    "A replica ended while it worked on this, and whether it was done is not known. Look at the memory first; an "
+    "update, a rollback or a forget that was sent with an Idempotency-Key can be sent again with it.",
     RETRY_S,
     should_retry=False,
 )

@@ -110,8 +110,8 @@ class RemoteFiles:
         self._remove_unasked()
         if self._unasked:
             found.append(
-                f"Whether the bucket keeps older versions of {len(self._unasked)} deleted artifacts could not be asked: "
-                f"{', '.join(sorted(self._unasked))}."
+                f"Whether the bucket keeps older versions of {len(self._unasked)} deleted artifacts could not be "
+                f"asked: {', '.join(sorted(self._unasked))}."
             )
         if self._not_removed:
             found.append(
