@@ -8,6 +8,7 @@ There the quickstart, the command line, the server and the migrations run. It st
 
 import argparse
 import json
+import socket
 import subprocess
 import sys
 import tarfile
@@ -94,14 +95,18 @@ def try_out(python: str, folder: Path) -> None:
 
 def serve(plume: list[str], folder: Path) -> None:
     """The server gets ready, and lists its models."""
-    address = "http://127.0.0.1:8765"
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    address = f"http://127.0.0.1:{port}"
     with (folder / "server.log").open("w") as log:
-        server = subprocess.Popen([*plume, "serve", "--port", "8765"], cwd=folder, stdout=log, stderr=log)
+        server = subprocess.Popen([*plume, "serve", "--port", str(port)], cwd=folder, stdout=log, stderr=log)
         try:
             deadline = time.monotonic() + WAIT_S
             while not is_ready(f"{address}/readyz"):
                 require(server.poll() is None and time.monotonic() < deadline, f"no server: {folder / 'server.log'}")
                 time.sleep(0.5)
+            require(server.poll() is None, f"it ended, and another one answers: {folder / 'server.log'}")
             with urllib.request.urlopen(f"{address}/v1/models", timeout=WAIT_S) as models:
                 require(bool(json.load(models)["data"]), "the server lists no model")
         finally:

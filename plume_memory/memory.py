@@ -22,6 +22,7 @@ from plume_memory.errors import (
     MemoryNotFound,
     MissingExtra,
     PlumeError,
+    StoreUnavailable,
     TextTooLong,
     cannot_be_copied,
 )
@@ -416,8 +417,13 @@ class ParametricMemory:
             certificate = Erasures(self._database, self._artifacts).erase(self.name, version, **what)
         finally:  # whether or not it could be finished: the log may lack the text already
             self.let_go()
-        heard = announce(self._database, {text.memory for text in certificate.erased})
-        certificate = replace(certificate, confirmed_by=heard.confirmed, unconfirmed_by=heard.silent)
+        try:
+            heard = announce(self._database, {text.memory for text in certificate.erased})
+        except StoreUnavailable as err:  # it is erased all the same
+            untold = f"Other processes could not be told: {err}"
+            certificate = replace(certificate, limits=(*certificate.limits, untold))
+        else:
+            certificate = replace(certificate, confirmed_by=heard.confirmed, unconfirmed_by=heard.silent)
         if not derive:
             return certificate
         newest = self.at()

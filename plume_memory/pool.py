@@ -234,6 +234,8 @@ class MemoryPool:
             held = [one for name, one in self._open.items() if names is None or name in names]
         for one in held:
             one.let_go()
+        if self._engine is not None:  # it also keeps what it derived for memories that the pool has closed since
+            self._engine.release(self._artifacts.root_url)
         for forget in self._hearers:
             forget(names)
 

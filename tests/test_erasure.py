@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from plume_memory import AnswerPolicy, Engine, ParametricMemory
-from plume_memory.errors import InvalidInput
+from plume_memory.errors import InvalidInput, StoreUnavailable
 from plume_memory.records import Answer, ErasureCertificate, History, Version
 from plume_memory.testing import tiny_engine
 
@@ -115,6 +115,20 @@ def test_an_erasure_loads_no_model_when_it_need_not_derive(tmp_path: Path) -> No
         assert memory.erase(text="Zytgloggelaube 7", derive=False).rebuilt == ()
         assert memory.loaded_engine is None
         assert memory.text_at().text == "Alice lives at."
+
+
+def test_an_erasure_that_nobody_could_be_told_of_is_done_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: object) -> None:
+        raise StoreUnavailable("the line is cut")
+
+    monkeypatch.setattr("plume_memory.memory.announce", away)
+    with ParametricMemory.open("alice", url=f"sqlite:///{tmp_path / 'log.db'}") as memory:
+        memory.update("Alice lives in Bern.", derive=False)
+        certificate = memory.erase(1, derive=False)
+        assert certificate.limits[-1] == "Other processes could not be told: the line is cut"
+        assert "Bern" not in memory.text_at().text
 
 
 def test_what_is_refused_leaves_the_memory_as_it_was(tmp_path: Path) -> None:

@@ -41,6 +41,16 @@ def test_an_owner_who_was_let_go_finds_everything_again(url: str) -> None:
         assert again.version == 2, "an object held elsewhere goes on working on the same log"
 
 
+def test_an_erasure_elsewhere_reaches_what_is_kept_of_a_memory_that_was_let_go(url: str) -> None:
+    engine = tiny_engine()
+    with MemoryPool(url, engine=engine, keep=1) as pool:
+        pool.memory("alice").update("Alice lives in Bern.")
+        pool.memory("bob")
+        assert len(engine.encoder.recent)
+        pool._forget(frozenset({"alice"}))
+        assert not len(engine.encoder.recent)
+
+
 def test_another_pool_reads_what_the_first_wrote(url: str) -> None:
     with MemoryPool(url, engine=ENGINE) as pool:
         pool.memory("alice").update("Alice lives in Bern.", derive=False)

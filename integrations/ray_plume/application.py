@@ -14,6 +14,7 @@ from ray.serve.config import AutoscalingConfig, AutoscalingPolicy, RequestRouter
 from plume_memory.errors import InvalidInput
 from plume_memory.memory import DEFAULT_MODEL
 from plume_memory.pool import MemoryPool
+from plume_memory.server.running import checked_origin
 from plume_memory.server.settings import UPDATE_CHARS, ServerSettings
 from ray_plume.gateway import Gateway
 from ray_plume.replica import Replica
@@ -56,6 +57,10 @@ class AppArguments(BaseModel):
     model: str = DEFAULT_MODEL
     hypernetwork: str = "auto"
     needs_key: bool = True
+    local_only: bool | None = None
+    """Only callers that name this machine, as its browser does; where not given, if no key is needed."""
+    cors_origins: tuple[str, ...] = ()
+    """Sites whose pages may call."""
     requests_per_minute: int = Field(600, ge=1)
     """Of one key, at each replica."""
     rows_per_minute: int = Field(1200, ge=1)
@@ -73,13 +78,14 @@ def app(args: AppArguments) -> Any:
     """Return the application that a configuration describes. See `AppArguments`.
 
     Raises:
-        InvalidInput: the database is a file.
+        InvalidInput: the database is a file, or an origin is none.
     """
     check_shared(args.db)
     make_pool = partial(pool_of, args.db, args.artifacts, args.model, args.hypernetwork, args.connections)
     settings = ServerSettings(
         needs_key=args.needs_key,
-        local_only=not args.needs_key,
+        local_only=not args.needs_key if args.local_only is None else args.local_only,
+        cors_origins=tuple(map(checked_origin, args.cors_origins)),
         requests_per_minute=args.requests_per_minute,
         rows_per_minute=args.rows_per_minute,
     )

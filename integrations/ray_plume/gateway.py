@@ -27,12 +27,16 @@ _ATTEMPTS = 4
 _PAUSE_S = 0.25
 """Before another attempt: Ray Serve hears of a death within about that time."""
 _QUESTIONS = ("/ask", "/route", "/recall")
+_CHATS = ("/v1/chat/completions", "/v1/responses")
+_MEMORY = "/v1/memories/"
+_KEYED = ("/updates", "/rollback", "/forget")
+"""Writes to a memory that are done once, however often sent with one Idempotency-Key; no other path reads it."""
 BUSY = Problem(503, "busy", "Every replica has as much as it takes; ask again.", RETRY_S, should_retry=True)
 LOST = Problem(
     503,
     "replica-lost",
-    "A replica ended while it worked on this, and whether it was done is not known. Look at the memory first; what is "
-    "sent with an Idempotency-Key can be sent again.",
+    "A replica ended while it worked on this, and whether it was done is not known. Look at the memory first; an "
+    "update, a rollback or a forget that was sent with an Idempotency-Key can be sent again with it.",
     RETRY_S,
     should_retry=False,
 )
@@ -130,10 +134,12 @@ class _Sent:
 
 def is_repeatable(method: str, path: str, headers: Headers) -> bool:
     """Tell whether a request can be sent twice and be done once."""
-    if method in ("GET", "HEAD", "OPTIONS") or "idempotency-key" in headers:
+    if method != "POST":
+        return method in ("GET", "HEAD", "OPTIONS")
+    if "idempotency-key" in headers and path.startswith(_MEMORY) and path.endswith(_KEYED):
         return True
     # A chat that writes makes the key of its write from the words: sent again it is one update.
-    return method == "POST" and (path.endswith(_QUESTIONS) or path in ("/v1/chat/completions", "/v1/responses"))
+    return path.endswith(_QUESTIONS) or path in _CHATS
 
 
 async def _body(receive: Receive, most: int) -> bytes | None:

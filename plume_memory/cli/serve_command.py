@@ -96,6 +96,7 @@ def serve(
         connections=connections,
     ) as pool:
         check_address(host, Keys(pool.database), is_insecure=insecure)
+        origins = tuple(map(checked_origin, cors_origin or ()))
         if ray:
             pool.database.check()  # one line here says more than the logs of replicas that do not start
             arguments = {
@@ -104,6 +105,8 @@ def serve(
                 "model": model,
                 "hypernetwork": hypernetwork,
                 "needs_key": not is_loopback(host) and not insecure,
+                "local_only": is_loopback(host),
+                "cors_origins": origins,
                 "requests_per_minute": requests,
                 "rows_per_minute": rows,
                 "connections": connections,
@@ -115,7 +118,7 @@ def serve(
         settings = ServerSettings(
             needs_key=not is_loopback(host) and not insecure,
             local_only=is_loopback(host),
-            cors_origins=tuple(map(checked_origin, cors_origin or ())),
+            cors_origins=origins,
             mapped_headers=tuple(name.lower() for name in map_header or ()),
             requests_per_minute=requests,
             rows_per_minute=rows,

@@ -29,7 +29,7 @@ class PatientProtocol(H11Protocol):
         self._wait_for_head()
         if len(self.connections) > self.most:
             others = (one for one in self.connections if isinstance(one, PatientProtocol) and one is not self)
-            idle = min((one for one in others if one._head is not None), key=_turn, default=None)
+            idle = min((one for one in others if one._is_idle()), key=_turn, default=None)
             if idle is not None:
                 idle.transport.close()
 
@@ -51,6 +51,10 @@ class PatientProtocol(H11Protocol):
         """See `asyncio.Protocol`."""
         self._stop_waiting()
         super().connection_lost(exc)
+
+    def _is_idle(self) -> bool:
+        """Whether it waits for a request; one that is being closed is lost only in the loop's next turn."""
+        return self._head is not None and not self.transport.is_closing()
 
     def _wait_for_head(self) -> None:
         if self._head is None:  # what comes byte by byte has no longer

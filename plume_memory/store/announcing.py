@@ -14,11 +14,13 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from plume_memory.errors import PlumeError
+from plume_memory.forks import Lock
 from plume_memory.store.database import Database
 
 _LOGGER = logging.getLogger(__name__)
 LISTENER = "plume-listener"
 """The application name of a connection that listens: who announces counts them by it."""
+_BEGINNING = "plume-beginning"
 _ERASED, _FORGOTTEN = "plume_erased", "plume_forgotten"
 _PATIENCE_S = 2.0
 _TICK_S = 0.5
@@ -48,16 +50,18 @@ class Listener:
     def __init__(self, database: Database, forget: Forget) -> None:
         self._database, self._forget = database, forget
         self._process = 0
+        self._beginning = Lock()
         self._is_closed = threading.Event()
         self._thread: threading.Thread | None = None
 
     def begin(self) -> None:
         """Listen from now on; a forked child begins anew. Of SQLite nothing is begun."""
-        if self._process == os.getpid() or not self._database.is_shared or self._is_closed.is_set():
-            return
-        self._process = os.getpid()
-        self._thread = threading.Thread(target=self._run, name=LISTENER, daemon=True)
-        self._thread.start()
+        with self._beginning:
+            if self._process == os.getpid() or not self._database.is_shared or self._is_closed.is_set():
+                return
+            self._process = os.getpid()
+            self._thread = threading.Thread(target=self._run, name=LISTENER, daemon=True)
+            self._thread.start()
 
     def close(self) -> None:
         """Stop listening. Twice is allowed."""
@@ -68,28 +72,36 @@ class Listener:
     def _run(self) -> None:
         import psycopg  # noqa: PLC0415 — an extra
 
-        is_first = True
         while not self._is_closed.is_set():
             try:
-                self._listen(is_first=is_first)
+                self._listen()
             except (psycopg.Error, PlumeError) as err:
                 if not self._is_closed.is_set():
                     _LOGGER.warning("No erasure is heard of until the database answers again: %s", err)
-            is_first = False
             self._is_closed.wait(_AGAIN_S)
 
-    def _listen(self, *, is_first: bool) -> None:
-        with self._database.apart(LISTENER) as connection:
+    def _listen(self) -> None:
+        with self._database.apart(_BEGINNING) as connection:
             connection.exec_driver_sql(f"LISTEN {_ERASED}")
+            # only now: who has the name is waited for, and hears
+            connection.exec_driver_sql("SELECT set_config('application_name', %s, false)", (LISTENER,))
             driver: Any = connection.connection.dbapi_connection
             own = driver.info.backend_pid
-            if not is_first:  # what was announced meanwhile was not heard
-                self._forget(None)
+            self._forget(None)  # what was announced before was not heard
             while not self._is_closed.is_set():
                 for heard in list(driver.notifies(timeout=_TICK_S, stop_after=1)):  # it holds the connection
-                    told = json.loads(heard.payload)
-                    self._forget(None if told["names"] is None else frozenset(told["names"]))
-                    driver.execute("SELECT pg_notify(%s, %s)", [_FORGOTTEN, f"{told['id']}:{own}"])
+                    try:
+                        number, names = _told(heard.payload)
+                    except (ValueError, KeyError, TypeError):
+                        _LOGGER.warning("What was said on %s is no erasure: %.200r", _ERASED, heard.payload)
+                        continue
+                    self._forget(names)
+                    driver.execute("SELECT pg_notify(%s, %s)", [_FORGOTTEN, f"{number}:{own}"])
+
+
+def _told(payload: str) -> tuple[str, frozenset[str] | None]:
+    told = json.loads(payload)
+    return told["id"], None if told["names"] is None else frozenset(told["names"])
 
 
 def announce(database: Database, names: set[str]) -> Heard:

@@ -130,6 +130,9 @@ class ArtifactStore:
         """Delete the artifact; one that is not there is deleted already."""
         filesystem, path = self._place(sha256)
         with self._mapped(sha256), contextlib.suppress(FileNotFoundError):
+            if isinstance(filesystem, RemoteFiles):
+                filesystem.rm_file(path)  # also what is gone: who was killed may have left its older versions
+                return
             size = int(filesystem.size(path))
             filesystem.rm_file(path)
             self._evictor.changed(-size)

@@ -57,9 +57,10 @@ class RemoteFiles:
         self._bucket = root.partition("/")[0]
         self._lock = Lock()
         self._away_since: float | None = None
-        self._looking: Future[Any] | None = None
-        self._keeps_versions: bool | None = None
+        self._is_looking = False
         self._not_removed: set[str] = set()
+        self._unasked: set[str] = set()
+        """Deleted while the bucket did not say whether it keeps versions."""
         self.failures = 0
         """Calls that found the place away; those that were not made because it was so already are not counted."""
 
@@ -86,8 +87,9 @@ class RemoteFiles:
     def rm_file(self, path: str) -> None:
         """Delete a file, and what its bucket keeps of it."""
         self._asked(lambda: self._files._rm_file(path))
-        if self._has_versions():
-            self._remove_versions(path)
+        if self._protocol in _S3:
+            self._unasked.add(path.partition("/")[2])
+            self._remove_unasked()
 
     def check(self) -> None:
         """Look whether the place answers, also if it was found away.
@@ -105,9 +107,12 @@ class RemoteFiles:
         if self._protocol not in _S3:
             return (f"Older versions of deleted objects were not looked for: {self._protocol} may keep some.",)
         found = []
-        self._has_versions()
-        if self._keeps_versions is None:
-            found.append("Whether the bucket keeps older versions of deleted objects could not be asked.")
+        self._remove_unasked()
+        if self._unasked:
+            found.append(
+                f"Whether the bucket keeps older versions of {len(self._unasked)} deleted artifacts could not be "
+                f"asked: {', '.join(sorted(self._unasked))}."
+            )
         if self._not_removed:
             found.append(
                 f"The bucket keeps older versions of {len(self._not_removed)} deleted artifacts, and did not let them "
@@ -122,25 +127,33 @@ class RemoteFiles:
 
     # --- older versions ---------------------------------------------------------------------------
 
-    def _has_versions(self) -> bool:
-        if self._protocol not in _S3:
-            return False
-        if self._keeps_versions is None and not self._is_away():
-            error, found = self._outcome(lambda: self._files._call_s3("get_bucket_versioning", Bucket=self._bucket))
-            if error is None:
-                self._keeps_versions = "Status" in found  # of a bucket that never kept any there is none
-        return bool(self._keeps_versions)
+    def _remove_unasked(self) -> None:
+        """Delete what the bucket keeps of deleted files. It is asked each time: it may have begun to keep some."""
+        unasked = set(self._unasked)
+        if not unasked or self._is_away():
+            return
+        error, found = self._outcome(lambda: self._files._call_s3("get_bucket_versioning", Bucket=self._bucket))
+        if error is not None:
+            return
+        for key in unasked if "Status" in found else ():  # of a bucket that never kept any there is none
+            self._remove_versions(key)
+        self._unasked -= unasked
 
-    def _remove_versions(self, path: str) -> None:
-        key = path.partition("/")[2]
-        error, found = self._outcome(
-            lambda: self._files._call_s3("list_object_versions", Bucket=self._bucket, Prefix=key)
-        )
-        listed = [] if found is None else [*found.get("Versions", ()), *found.get("DeleteMarkers", ())]
-        for one in listed:
-            own = {"Bucket": self._bucket, "Key": key, "VersionId": one["VersionId"]}
-            error = self._outcome(lambda own=own: self._files._call_s3("delete_object", **own))[0] or error  # type: ignore[misc]
-        if error is None:
+    def _remove_versions(self, key: str) -> None:
+        failed: BaseException | None = None
+        listed: list[str] = []
+        begins: dict[str, str] | None = {}
+        while begins is not None:  # the whole list first: its next page begins after one that must still be there
+            page = {"Bucket": self._bucket, "Prefix": key, **begins}
+            error, found = self._outcome(lambda page=page: self._files._call_s3("list_object_versions", **page))  # type: ignore[misc]
+            failed, found = failed or error, found or {}
+            listed += [one["VersionId"] for one in (*found.get("Versions", ()), *found.get("DeleteMarkers", ()))]
+            begins = _next_page(found)
+        for version in listed:
+            own = {"Bucket": self._bucket, "Key": key, "VersionId": version}
+            error, _ = self._outcome(lambda own=own: self._files._call_s3("delete_object", **own))  # type: ignore[misc]
+            failed = failed or error
+        if failed is None:
             self._not_removed.discard(key)
         else:
             self._not_removed.add(key)
@@ -186,14 +199,15 @@ class RemoteFiles:
         with self._lock:
             if self._away_since is None:
                 return False
-            if time.monotonic() - self._away_since >= LOOK_AGAIN_S and self._looking is None:
-                self._looking = self._begun(self._look)
-                self._looking.add_done_callback(self._looked)
-            return True
+            is_due = time.monotonic() - self._away_since >= LOOK_AGAIN_S and not self._is_looking
+            self._is_looking = self._is_looking or is_due
+        if is_due:  # outside the lock: of a look that is over already the callback runs here, and takes it
+            self._begun(self._look).add_done_callback(self._looked)
+        return True
 
     def _looked(self, looking: "Future[Any]") -> None:
         with self._lock:
-            self._looking = None
+            self._is_looking = False
             is_back = not looking.cancelled() and looking.exception() is None
             self._away_since = None if is_back else time.monotonic()
 
@@ -207,6 +221,14 @@ class RemoteFiles:
             self._away_since = time.monotonic()
         said = str(error) or f"no answer within {ANSWER_S:g} s"
         return ArtifactsUnavailable(f"{self._shown} cannot be used: {type(error).__name__}: {said}")
+
+
+def _next_page(found: dict[str, Any]) -> dict[str, str] | None:
+    """Where a list of versions goes on, None where it ends."""
+    if not found.get("IsTruncated"):
+        return None
+    named = {"KeyMarker": found.get("NextKeyMarker"), "VersionIdMarker": found.get("NextVersionIdMarker")}
+    return {name: value for name, value in named.items() if value} or None
 
 
 def _is_of_bucket(error: FileNotFoundError) -> bool:

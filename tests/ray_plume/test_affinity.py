@@ -4,6 +4,8 @@ import json
 
 import pytest
 from ray_plume.affinity import word_of
+from ray_plume.gateway import is_repeatable
+from starlette.datastructures import Headers
 
 MEMORY = "mem_01j0000000000000000000000"
 
@@ -36,3 +38,23 @@ def test_a_key_that_names_its_memory_goes_to_one_replica() -> None:
     assert one == word_of("/mcp", {"authorization": "Bearer plk_a"}, b"no JSON")
     assert one != word_of("/mcp", {"authorization": "Bearer plk_b"}, b"")
     assert "plk_a" not in one
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "with_key", "without"),
+    [
+        ("GET", "/v1/memories", True, True),
+        ("POST", "/v1/memories/m/ask", True, True),
+        ("POST", "/v1/chat/completions", True, True),
+        ("POST", "/v1/memories/m/updates", True, False),
+        ("POST", "/v1/memories/m/rollback", True, False),
+        ("POST", "/v1/memories/m/forget", True, False),
+        ("POST", "/v1/memories/m/fork", False, False),
+        ("POST", "/v1/memories", False, False),
+        ("POST", "/memories/m/forget", False, False),
+        ("DELETE", "/v1/memories/m", False, False),
+    ],
+)
+def test_a_key_makes_repeatable_only_what_reads_it(method: str, path: str, with_key: bool, without: bool) -> None:
+    assert is_repeatable(method, path, Headers({"Idempotency-Key": "k"})) is with_key
+    assert is_repeatable(method, path, Headers({})) is without

@@ -24,13 +24,16 @@ pytestmark = [
 ]
 
 
+UNTIL_S = 90.0
+
+
 def replicas() -> int:
     """How many replicas run."""
     states = serve.status().applications["plume"].deployments["Replica"].replica_states
     return int(states.get("RUNNING", 0))
 
 
-def until(holds: Callable[[], bool], seconds: float = 90.0) -> None:
+def until(holds: Callable[[], bool], seconds: float = UNTIL_S) -> None:
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline, "it did not come"
@@ -99,11 +102,13 @@ def test_replicas_come_with_load_and_go_without_losing_a_request(cluster: Cluste
         with cluster.client() as client:
             path = f"/v1/memories/{made(client, f'asker {number}', f'Asker {number} is here.')}"
             while not is_over.is_set() or (number == 0 and replicas() > 2):  # one goes on asking while a replica goes
+                assert time.monotonic() < deadline, "no replica went"
                 asked = client.post(f"{path}/ask", json={"question": "Who is here?"})
                 if asked.status_code != 200:
                     failed.append(asked.text)
 
     until(lambda: replicas() == 2)
+    deadline = time.monotonic() + 2 * UNTIL_S  # one to come, one to go
     with ThreadPoolExecutor(most) as threads:
         running = [threads.submit(ask, number) for number in range(most)]
         try:

@@ -1,5 +1,6 @@
 """Connections that ask for nothing, or never the whole of it, keep out nobody; pages of other sites, unless allowed."""
 
+import asyncio
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -7,8 +8,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+import uvicorn
+from uvicorn.server import ServerState
 
 from plume_memory.errors import InvalidInput
+from plume_memory.server.connections import patience
 from plume_memory.server.running import checked_origin
 from tests.server.conftest import Served, until
 
@@ -74,6 +78,34 @@ def test_of_too_many_connections_the_one_that_was_idle_longest_is_closed(serve: 
             assert client.get("/healthz").status_code == 200
             until(lambda: is_closed(idle[0]))
         assert not any(is_closed(one) for one in idle[1:])
+
+
+class _Transport(asyncio.Transport):
+    """Is closed only later, as asyncio's own are."""
+
+    is_closed = False
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def is_closing(self) -> bool:
+        return self.is_closed
+
+
+def test_in_a_burst_each_connection_too_many_closes_another_one() -> None:
+    async def burst() -> list[bool]:
+        config, state = uvicorn.Config(lambda: None, lifespan="off", log_config=None), ServerState()
+        config.load()
+        protocol = patience(headers_s=3600.0, most=8)
+        made = [_Transport() for _ in range(11)]
+        for one in made:
+            protocol(config, state, {}).connection_made(one)
+        closed = [one.is_closing() for one in made]
+        for left in list(state.connections):
+            left.connection_lost(None)
+        return closed
+
+    assert asyncio.run(burst()) == [True] * 3 + [False] * 8
 
 
 def test_an_answer_that_is_long_is_no_idle_connection(serve: Callable[..., Served]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from plume_memory.errors import InvalidInput, StoreUnavailable
 from tests.server.conftest import Served
 
 ID = re.compile("mem_[0-9a-z]{26}")
@@ -123,6 +124,21 @@ def test_forget_keeps_the_text_and_erase_removes_it_with_a_certificate(
     assert client.get(f"{path}/versions/2").json()["erased_by"] == 4
     assert problem(client.post(f"{path}/forget", json={"reason": "x"})) == (400, "invalid-input")
     assert problem(client.post(f"{path}/forget", json={"text": "nowhere"})) == (400, "invalid-input")
+
+
+@pytest.mark.parametrize(("error", "is_kept"), [(StoreUnavailable("away"), False), (InvalidInput("no"), True)])
+def test_an_erasure_that_failed_half_way_leaves_no_trace_and_one_refused_all(
+    client: httpx2.Client, memory: dict[str, Any], monkeypatch: pytest.MonkeyPatch, error: Exception, is_kept: bool
+) -> None:
+    path = f"/v1/memories/{memory['id']}"
+    trace = client.post(f"{path}/ask", json={"question": "Where does Alice live?"}).json()["trace_id"]
+
+    def failing(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr("plume_memory.memory.Erasures.erase", failing)
+    assert client.post(f"{path}/forget", json={"version": 1, "erase": True}).status_code >= 400
+    assert client.get(f"/v1/traces/{trace}").status_code == (200 if is_kept else 404)
 
 
 def test_an_erasure_that_takes_long_is_an_operation(serve: Any) -> None:

@@ -56,6 +56,8 @@ def test_an_erasure_is_heard_before_its_certificate_says_so(pools: tuple[MemoryP
     heard: list[frozenset[str] | None] = []
     other.on_erasure(heard.append)
     one.memory("alice").update("Alice lives in Bern.")
+    other.memory("alice")
+    until(lambda: heard == [None])  # it has begun to listen, and let go of what it may have missed
     before = other.memory("alice").at()
     assert other.memory("alice").at() is before, "it is kept"
     until(lambda: listening(one.database) == 2)
@@ -76,6 +78,26 @@ def test_a_process_that_does_not_answer_is_counted(pools: tuple[MemoryPool, Memo
     until(lambda: listening(one.database) == 2)
     assert announce(one.database, {"alice"}) == Heard(1, 1)
     stuck.set()
+
+
+def test_what_is_no_announcement_ends_no_listening(pools: tuple[MemoryPool, MemoryPool]) -> None:
+    one, other = pools
+    other.memory("alice")
+    until(lambda: listening(other.database) == 1)
+    with one.database.apart("test") as connection:
+        for said in ("", "{", "{}", "[]", '{"id": "1", "names": 1}'):
+            connection.exec_driver_sql("SELECT pg_notify('plume_erased', %s)", (said,))
+    assert announce(one.database, {"alice"}) == Heard(1, 0)
+
+
+def test_threads_that_begin_together_listen_once(pools: tuple[MemoryPool, MemoryPool]) -> None:
+    one, _ = pools
+    threads = [threading.Thread(target=one._listener.begin) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(thread.name == LISTENER for thread in threading.enumerate()) == 1
 
 
 def test_what_one_process_writes_the_other_answers_from(pools: tuple[MemoryPool, MemoryPool]) -> None:

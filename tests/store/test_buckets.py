@@ -1,8 +1,10 @@
 """Artifacts in a bucket: kept and found; and a bucket that is away, slow, damaged or refuses costs nobody an answer."""
 
 import logging
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +115,20 @@ def test_a_place_that_is_back_is_found_without_anybody_waiting(bucket: Bucket, m
             time.sleep(0.01)
 
 
+def test_a_look_that_is_over_at_once_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_files, "LOOK_AGAIN_S", 0.0)
+    files = remote_files.RemoteFiles(object(), "bucket/root", "s3://bucket/root")
+    over: Future[Any] = Future()
+    over.set_result(None)
+    monkeypatch.setattr(files, "_begun", lambda _: over)
+    files._failed(OSError("away"))
+    said: list[bool] = []
+    asking = threading.Thread(target=lambda: said.extend([files._is_away(), files._is_away()]), daemon=True)
+    asking.start()
+    asking.join(10)
+    assert said == [True, False]
+
+
 def test_wrong_bytes_are_damage_and_put_again_they_are_right(bucket: Bucket) -> None:
     store = ArtifactStore(bucket.url)
     sha256 = store.put(b"content")
@@ -216,3 +232,62 @@ def test_a_certificate_names_the_versions_that_a_bucket_did_not_let_go_of(
         certificate = memory.erase(1)
     (said,) = [one for one in certificate.limits if "older versions" in one]
     assert all(sha256 in said for sha256 in certificate.artifacts)
+
+
+def versioned(bucket: Bucket) -> None:
+    bucket.client.put_bucket_versioning(Bucket=bucket.name, VersioningConfiguration={"Status": "Enabled"})
+
+
+def test_versions_go_also_where_the_file_went_before(bucket: Bucket) -> None:
+    store = ArtifactStore(bucket.url)
+    gone = store.put(b"before it keeps any")
+    store.delete(gone)
+    versioned(bucket)
+    sha256 = store.put(b"content")
+    bucket.client.delete_object(Bucket=bucket.name, Key=bucket.keys()[0])  # and then it was killed
+    assert bucket.versions()
+    store.delete(sha256)
+    assert bucket.versions() == []
+
+
+def test_all_pages_of_versions_go(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    versioned(bucket)
+    import s3fs
+
+    own = s3fs.S3FileSystem._call_s3
+
+    async def paged(self: Any, method: str, *given: Any, **named: Any) -> Any:
+        return await own(self, method, *given, **named, **({"MaxKeys": 2} if method == "list_object_versions" else {}))
+
+    monkeypatch.setattr(s3fs.S3FileSystem, "_call_s3", paged)
+    store = ArtifactStore(bucket.url)
+    for _ in range(5):
+        sha256 = store.put(b"content")
+    assert len(bucket.versions()) == 5
+    store.delete(sha256)
+    assert bucket.versions() == []
+
+
+def test_a_bucket_that_did_not_say_whether_it_keeps_versions_is_asked_again_and_else_it_is_said(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    versioned(bucket)
+    import s3fs
+
+    own, is_silent = s3fs.S3FileSystem._call_s3, [True]
+
+    async def silent(self: Any, method: str, *given: Any, **named: Any) -> Any:
+        if method == "get_bucket_versioning" and is_silent[0]:
+            raise TimeoutError
+        return await own(self, method, *given, **named)
+
+    monkeypatch.setattr(s3fs.S3FileSystem, "_call_s3", silent)
+    store = ArtifactStore(bucket.url)
+    sha256 = store.put(b"content")
+    store.delete(sha256)
+    (said,) = store.unreached()
+    assert sha256 in said
+    assert bucket.versions()
+    is_silent[0] = False
+    assert store.unreached() == ()
+    assert bucket.versions() == []

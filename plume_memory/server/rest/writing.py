@@ -6,7 +6,15 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
-from plume_memory.errors import PlumeError
+from plume_memory.errors import (
+    IdempotencyConflict,
+    IntegrityError,
+    InvalidInput,
+    MemoryNotFound,
+    PlumeError,
+    VersionConflict,
+    VersionNotFound,
+)
 from plume_memory.memory import ParametricMemory
 from plume_memory.records import ErasureCertificate, ForgetOptions, Version
 from plume_memory.server.operations import within
@@ -36,6 +44,9 @@ from plume_memory.server.rest.schemas import (
 from plume_memory.server.state import Identified, Serving, ServingNow, stored
 from plume_memory.server.telemetry import DELETE
 from plume_memory.store.directory import ListedMemory, log_name
+
+_REFUSED = (IdempotencyConflict, IntegrityError, InvalidInput, MemoryNotFound, VersionConflict, VersionNotFound)
+"""Of an erasure: nothing was done."""
 
 
 def router() -> APIRouter:
@@ -203,8 +214,14 @@ def erased(serving: Serving, memory: ListedMemory, version: int | None, what: Fo
 
 def erased_now(serving: Serving, memory: ListedMemory, version: int | None, what: ForgetOptions) -> ErasureCertificate:
     """Erase, and let go of everything this process keeps of it: traces, and answers that are being decoded."""
-    certificate = opened(serving, memory).erase(version, derive=False, **what)
-    reached = {memory.log_name, *(one.memory for one in certificate.erased)}
-    serving.answers.cancel_of(reached, "what it was made from was erased")
-    serving.traces.drop_of(reached)
+    reached = {memory.log_name}
+    try:
+        certificate = opened(serving, memory).erase(version, derive=False, **what)
+        reached.update(one.memory for one in certificate.erased)
+    except _REFUSED:  # nothing was erased
+        reached.clear()
+        raise
+    finally:  # whether or not it could be finished: the log may lack the text already
+        serving.answers.cancel_of(reached, "what it was made from was erased")
+        serving.traces.drop_of(reached)
     return certificate
