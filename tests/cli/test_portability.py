@@ -50,7 +50,7 @@ def test_words_are_forgotten_and_erased_with_a_certificate(plume: Any, workdir: 
     _, shown, _ = plume("history")
     assert "(erased by version 3)" in " ".join(shown.split())
     assert "erases 1, characters 0 to 32" in " ".join(shown.split())
-    code, out, _ = plume("forget", "1", "--erase", "--defer")
+    code, out, _ = plume("forget", "1", "--erase", "--defer", "-v")
     assert code == 0
     assert "0 artifacts deleted" in out
     assert "can be guessed" in " ".join(out.split()) or "guesses a short text" in out

@@ -272,14 +272,14 @@ def test_an_answer_needs_no_place_for_what_can_be_made_again(
         folder = tmp_path / "plume.db.artifacts"
         with hindrance(folder, monkeypatch), caplog.at_level(logging.WARNING):
             answer = memory.ask(QUESTION)
-            memory._let_go()
+            memory.let_go()
             assert memory.at(version=2).ask(QUESTION).version == 2
             assert memory.route(QUESTION)
             memory.export_adapter(tmp_path / "adapter")
         assert [record.getMessage().partition(":")[0] for record in caplog.records] == [
             "The factors cannot be kept, and are made again by every process"
         ]
-        memory._let_go()
+        memory.let_go()
         assert memory.ask(QUESTION).text == answer.text
         assert any(path.is_file() for path in folder.rglob("*"))
 
@@ -389,17 +389,17 @@ def test_an_artifact_folder_that_goes_away_while_it_is_used_is_made_again(
         memory.update("Alice lives in Bern.")
         expected = memory.ask(QUESTION).text
         shutil.rmtree(folder)
-        memory._let_go()  # what this process keeps answers on without it
+        memory.let_go()  # what this process keeps answers on without it
         if returns == "as a file":
             folder.write_text("mine")
             assert memory.ask(QUESTION).text == expected
-            memory._let_go()
+            memory.let_go()
             assert folder.read_text() == "mine"
             folder.unlink()
         with caplog.at_level(logging.WARNING):
             assert memory.ask(QUESTION).text == expected
         assert any(path.is_file() for path in folder.rglob("*"))
-        memory._let_go()
+        memory.let_go()
         assert memory.ask(QUESTION).text == expected
     assert returns == "as a file" or "Rebuilding factors from the log" in caplog.text
 

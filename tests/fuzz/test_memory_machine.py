@@ -498,7 +498,7 @@ class MemoryMachine(RuleBasedStateMachine):
             file.write_bytes(content if harm == "flip" else content[: rng.randrange(len(content))])
         if forget:
             for memory in self.opened.values():
-                memory._let_go()
+                memory.let_go()
         self.check_answer(name, at)
 
     @rule(data=st.data(), forget=st.booleans())
@@ -508,7 +508,7 @@ class MemoryMachine(RuleBasedStateMachine):
         with memory._database.write() as connection:
             connection.exec_driver_sql(f"DELETE FROM derivations WHERE rowid % 2 = {remainder}")
         if forget:
-            memory._let_go()
+            memory.let_go()
         self.check_answer(name)
 
     # --- what always holds --------------------------------------------------------------------------
