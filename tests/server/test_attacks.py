@@ -277,7 +277,6 @@ def test_streams_that_are_cut_free_their_rows(serve: Callable[..., Served], monk
                 path, sent = (f"/v1/memories/{memory['id']}/ask", FOREVER) if at % 2 else (CHAT, body)
                 stream = streams.enter_context(client.stream("POST", path, json=sent))
                 next(stream.iter_lines())
-            assert scheduler.counters().running >= 1
         until(lambda: scheduler.counters().running == 0 and len(served.serving.answers) == 0)
         assert scheduler._batch.rows == 0
     assert scheduler.counters().cancelled >= 200
