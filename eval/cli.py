@@ -180,9 +180,8 @@ def show(
     """Write the experiment's page and figures into the run folder and print where they are."""
     from eval.report.plots import save_figures  # noqa: PLC0415 - matplotlib takes a second
 
-    keys = {item.key(settings): None for item in items}
-    by_key = {row.key: row for row in RowFolder(out).read()}
-    rows = [by_key[key] for key in keys if key in by_key]
+    keys = {item.key(settings): item.method.name for item in items}
+    rows = RowFolder(out).named(keys)
     if not rows:
         raise InvalidInput(f"{out} holds no row of {experiment.name} with these choices yet.")
     verdicts = Verdicts.read(out, judge)
@@ -199,7 +198,7 @@ def show(
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "README.md").write_text(page, encoding="utf-8")
     save_figures(view.figures, folder)
-    shown = {"command": command, "keys": list(keys)}
+    shown = {"command": command, "keys": keys}
     (folder / "keys.json").write_text(json.dumps(shown, indent=1) + "\n", encoding="utf-8")  # for the report
     CONSOLE.print(f"{len(rows)} of {len(keys)} items · {folder / 'README.md'}", highlight=False)
     return view

@@ -6,8 +6,8 @@ was killed leaves at most one torn last line, which reading leaves out and appen
 
 import json
 import os
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +121,18 @@ class RowFolder:
             for row in _rows_of(path):
                 rows.setdefault(row.key, row)
         return list(rows.values())
+
+    def named(self, methods: Mapping[str, str]) -> list[ItemRow]:
+        """The rows of some keys, in the keys' order.
+
+        Args:
+            methods: by key, what its method is called now: a row keeps the name that it was written under.
+
+        Raises:
+            InvalidInput: as `read`.
+        """
+        rows = {row.key: row for row in self.read()}
+        return [replace(rows[key], method=name) for key, name in methods.items() if key in rows]
 
     def writer(self, worker: str) -> "RowWriter":
         """Append to this worker's file, made if it does not exist."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from eval.experiments.experiment import MINI, TUNED, Selection, each, spec
+from eval.experiments.experiment import MINI, PAPER, PLUME, Selection, each, spec
 from eval.results import Results, recall, stale
 from eval.specs import Item, MethodSpec, RunSettings
 from plume_memory.errors import InvalidInput
@@ -21,8 +21,8 @@ RECORDS: tuple[tuple[MethodSpec, int], ...] = (
     (spec("base"), 1),
     (spec("base with context"), 1),
     (spec("d2l"), 1),
-    (spec("plume"), 2),
-    (TUNED, 2),
+    (PAPER, 2),
+    (PLUME, 2),
 )
 """How many of each of the five mini datasets: most for what a user runs, least for what is hardly our code."""
 

@@ -28,11 +28,11 @@ Kind = Literal[
     "memory only",
     "global only",
     "scaled full",
-    "scaled full, global only",
+    "scaled full global only",
     "whole texts",
-    "whole texts, global only",
+    "whole texts global only",
     "gold evidence",
-    "gold evidence, memory only",
+    "gold evidence memory only",
     "cd",
     "cd oracle",
     "anyedit",
@@ -51,7 +51,7 @@ class MethodSpec(BaseModel):
         default_factory=dict,
         description="Overrides: of AnswerPolicy for PLUME and its ablations, of the baseline's own.",
     )
-    tuned: bool = Field(
+    shipped: bool = Field(
         default=False,
         description="For PLUME and its ablations: start from the settings that come with the network, as a user's "
         "engine does, instead of `REPRODUCTION`.",
@@ -68,9 +68,9 @@ Why: docs/decisions (δ). The paper leaves the unit size open.
 EPOCH = 2
 """Raised when code, not settings, changes what a method says: rows of before are then run again. 2: no loop is cut."""
 
-TUNED_EPOCH = 3
-"""The same for what only a network's own policy uses: reading, supersession, relevance, retry. 3: one evidence, in both
-forms, without a contest of candidates; an answer that runs on ends."""
+SHIPPED_EPOCH = 4
+"""The same for what only a network's own policy uses: reading, supersession, relevance, retry. 4: what a judge is sure
+of is retired, somebody else's unit supersedes only where the reader says so, and vectors propose beside words."""
 
 
 class RunSettings(BaseModel):
@@ -106,14 +106,11 @@ class Item:
     """Start from an empty cache, so that the update latency is that of the whole construction."""
 
     def key(self, settings: RunSettings) -> str:
-        """What this item's row is found by: all that its answers depend on."""
+        """What this item's row is found by: all that its answers depend on, and so not what tables call the method."""
         t = self.transition
         asked = [(q.id, q.question, q.answers, q.old_answers, q.affected, q.gold_evidence) for q in t.questions]
-        own = self.method.model_dump()
-        if self.method.tuned:
-            own["epoch"] = TUNED_EPOCH
-        else:
-            del own["tuned"]  # came later: it must not part rows from what they answer
+        own: list[Any] = [self.method.kind, self.method.settings]
+        own += [SHIPPED_EPOCH] if self.method.shipped else []
         parts: list[Any] = [
             own,
             [t.id, t.dataset, t.step, t.texts, asked],
@@ -128,13 +125,14 @@ _WITHOUT_NETWORK = (
     *("base", "base with context", "last update", "evidence in prompt", "bm25", "cd", "cd oracle", "anyedit"),
 )
 _DISTILLED = ("cd", "cd oracle")
+_JUDGEMENT = ("policy", "reranker_sha256", "judge_sha256", "embedding_sha256")
 
 
-def _network_digest(settings: RunSettings, *, tuned: bool) -> str:
+def _network_digest(settings: RunSettings, *, shipped: bool) -> str:
     """sha256 of a network's config, which holds its weights' hash: another network, other rows.
 
-    How answers are composed with it, and its reranker, count only where a method takes these from it (by the paper's
-    router nothing is read); how sure an answer counts as, nowhere.
+    How answers are composed with it, and what judges texts and answers, count only where a method takes these from it
+    (by the paper's router nothing is read); how sure an answer counts as, nowhere.
     """
     named = Path(settings.hypernetwork).expanduser()
     folder = shipped_hypernetwork(settings.model) if settings.hypernetwork == "shipped" else named
@@ -142,11 +140,14 @@ def _network_digest(settings: RunSettings, *, tuned: bool) -> str:
     if config is None or not config.is_file():
         return ""
     described = json.loads(config.read_bytes())
-    described.pop("calibration", None)
-    if not tuned:
-        for name in ("format", "policy", "reranker_sha256"):
-            described.pop(name, None)
+    for name in ("format", "calibration", *(() if shipped else _JUDGEMENT)):
+        described.pop(name, None)
     return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
+
+
+def _beyond_the_papers(policy: AnswerPolicy) -> dict[str, Any]:
+    """Where a policy is not the paper's: a setting that comes later, and is not used, parts no row from its answers."""
+    return {name: value for name, value in policy if value != getattr(AnswerPolicy.paper(), name)}
 
 
 def _relevant(method: MethodSpec, settings: RunSettings) -> dict[str, Any]:
@@ -158,8 +159,8 @@ def _relevant(method: MethodSpec, settings: RunSettings) -> dict[str, Any]:
     if method.kind in _WITHOUT_NETWORK:
         del chosen["hypernetwork"]
     else:
-        chosen["network"] = _network_digest(settings, tuned=method.tuned)
-        chosen["start"] = None if method.tuned else REPRODUCTION.model_dump()
+        chosen["network"] = _network_digest(settings, shipped=method.shipped)
+        chosen["start"] = None if method.shipped else _beyond_the_papers(REPRODUCTION)
     if method.kind not in _DISTILLED:
         del chosen["distill_epochs"], chosen["distill_rate"], chosen["exam_rounds"]
     return chosen

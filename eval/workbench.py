@@ -42,11 +42,11 @@ FORMS: Mapping[str, tuple[Streams, GlobalForm, Evidence]] = {
     "memory only": ("memory only", "difference", "routed"),
     "global only": ("global only", "difference", "routed"),
     "scaled full": ("fused", "scaled full", "routed"),
-    "scaled full, global only": ("global only", "scaled full", "routed"),
+    "scaled full global only": ("global only", "scaled full", "routed"),
     "whole texts": ("fused", "whole texts", "routed"),
-    "whole texts, global only": ("global only", "whole texts", "routed"),
+    "whole texts global only": ("global only", "whole texts", "routed"),
     "gold evidence": ("fused", "difference", "gold"),
-    "gold evidence, memory only": ("memory only", "difference", "gold"),
+    "gold evidence memory only": ("memory only", "difference", "gold"),
 }
 
 
@@ -156,7 +156,7 @@ class Workbench:
             return self._anyedit(spec, answerer)
         if kind == "bm25":
             return self._retrieved(spec, answerer)
-        if spec.settings or spec.tuned:
+        if spec.settings or spec.shipped:
             raise InvalidInput(f"Method {spec.name!r} ({kind}) takes no settings; got {dict(spec.settings)}.")
         if kind in PROMPTED:
             return Prompted(engine.base, answerer, PROMPTED[kind])
@@ -196,7 +196,7 @@ class Workbench:
 
     def _composed_with(self, spec: MethodSpec) -> Engine:
         """The engine under a spec's settings; the same model, network and cache."""
-        start = self.engine.policy if spec.tuned else REPRODUCTION
+        start = self.engine.policy if spec.shipped else REPRODUCTION
         if self.engine.parameterizer is None:
             start = self.engine.policy  # evidence as a prefix: the method's adapters cannot be had
         merged = start.model_dump() | spec.settings

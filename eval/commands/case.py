@@ -12,7 +12,7 @@ from rich.console import Console
 from eval.caches import CountingCache
 from eval.datasets.muse import load
 from eval.experiments import case as experiment
-from eval.experiments.experiment import ABLATIONS, TUNED, TUNED_ABLATIONS, spec
+from eval.experiments.experiment import ABLATIONS, PAPER, PLUME, PLUME_ABLATIONS
 from eval.manifest import Manifest
 from eval.methods.parametric import Plume
 from eval.report.markdown import to_markdown
@@ -21,14 +21,14 @@ from eval.specs import RunSettings
 from eval.workbench import Workbench
 from plume_memory.errors import InvalidInput
 
-EXPLAINED = {method.name: method for method in (spec("plume"), *ABLATIONS, TUNED, *TUNED_ABLATIONS)}
+EXPLAINED = {method.name: method for method in (PAPER, *ABLATIONS, PLUME, *PLUME_ABLATIONS)}
 
 
 def case(
     question: Annotated[str, typer.Argument(help="Id of a question, e.g. mini-squad-001-q1 or chain-01-q03@5.")],
     out: Annotated[Path, typer.Option("--out", help="Where the page is written.")] = Path("eval-case"),
     dataset: Annotated[str, typer.Option(help="Where the question is from.")] = "muse-mini",
-    method: Annotated[str, typer.Option("--method", help=f"One of: {'; '.join(EXPLAINED)}.")] = TUNED.name,
+    method: Annotated[str, typer.Option("--method", help=f"One of: {'; '.join(EXPLAINED)}.")] = PLUME.name,
     model: Annotated[str, typer.Option(help="As in Engine.load.")] = "smollm2-135m",
     hypernetwork: Annotated[str, typer.Option(help="As in Engine.load.")] = "shipped",
     device: Annotated[str | None, typer.Option()] = None,

@@ -30,8 +30,7 @@ def smoke(
     begun = time.perf_counter()
     run_here(items, Workbench(SETTINGS), out, shard=Shard(1, 1), console=Console(stderr=True))
     seconds = time.perf_counter() - begun
-    keys = {item.key(SETTINGS) for item in items}
-    results = Results(row for row in RowFolder(out).read() if row.key in keys)
+    results = Results(RowFolder(out).named({item.key(SETTINGS): item.method.name for item in items}))
     if write:
         STORED.write_text(measure(results).model_dump_json(indent=2) + "\n", encoding="utf-8")
         console.print(f"stored {STORED}", highlight=False)

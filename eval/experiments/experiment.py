@@ -48,9 +48,9 @@ def spec(kind: Kind, name: str | None = None, **settings: float | int | str) -> 
     return MethodSpec(name=name or kind, kind=kind, settings=settings)
 
 
-def tuned(kind: Kind) -> MethodSpec:
+def shipped(kind: Kind) -> MethodSpec:
     """PLUME or an ablation with the settings that come with the network: what a user's engine does."""
-    return MethodSpec(name=f"{kind}, tuned", kind=kind, tuned=True)
+    return MethodSpec(name=kind if kind == "plume" else f"plume {kind}", kind=kind, shipped=True)
 
 
 def each(methods: Sequence[MethodSpec], transitions: Sequence[MuseTransition]) -> list[Item]:
@@ -60,10 +60,11 @@ def each(methods: Sequence[MethodSpec], transitions: Sequence[MuseTransition]) -
 
 BASELINES = (spec("base"), spec("base with context"), spec("last update"), spec("bm25"))
 ABLATIONS = (spec("memory only"), spec("global only"))
-WINDOWS = spec("global only", "d2l, windows", alpha=1.0, beta=0.0, global_windows="mean")
+WINDOWS = spec("global only", "d2l windows", alpha=1.0, beta=0.0, global_windows="mean")
 """D2L with pieces of the length our networks were trained on, and their mean: `d2l` is one pass over everything."""
-TUNED = tuned("plume")
-TUNED_ABLATIONS = (tuned("memory only"), tuned("global only"))
+PAPER = spec("plume", "plume-paper")
+PLUME = shipped("plume")
+PLUME_ABLATIONS = (shipped("memory only"), shipped("global only"))
 EVERYTHING = (
     *BASELINES,
     spec("d2l"),
@@ -74,8 +75,8 @@ EVERYTHING = (
     spec("cd oracle"),
     spec("anyedit"),
     *ABLATIONS,
-    spec("plume"),
-    TUNED,
+    PAPER,
+    PLUME,
 )
 """All methods, PLUME last: with the paper's settings, and with those that come with the network."""
 EVERYTHING_FAST = tuple(method for method in EVERYTHING if method.kind not in ("cd", "cd oracle", "anyedit"))

@@ -9,7 +9,17 @@ from typing import Final
 
 from eval import published
 from eval.experiments.cells import NOTHING, bars, interval, labelled, percent, unfinished
-from eval.experiments.experiment import ABLATIONS, EVERYTHING, TUNED, TUNED_ABLATIONS, Experiment, Selection, each, spec
+from eval.experiments.experiment import (
+    ABLATIONS,
+    EVERYTHING,
+    PAPER,
+    PLUME,
+    PLUME_ABLATIONS,
+    Experiment,
+    Selection,
+    each,
+    spec,
+)
 from eval.metrics.confidence import Estimate
 from eval.report.view import BarFigure, Bars, Table, View
 from eval.results import Results, Which, recall
@@ -108,7 +118,7 @@ LOCALITY = Experiment("locality", "Recall on what an update leaves unchanged (D4
 ABLATION = Experiment(
     "ablation",
     "PLUME without one of its streams, normalised by reading.",
-    (spec(READING), *ABLATIONS, spec("plume"), *TUNED_ABLATIONS, TUNED),
+    (spec(READING), *ABLATIONS, PAPER, *PLUME_ABLATIONS, PLUME),
     plan,
     view_ablation,
 )

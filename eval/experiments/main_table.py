@@ -5,7 +5,7 @@ from statistics import fmean
 
 from eval import published
 from eval.experiments.cells import bars, by_dataset, interval, labelled, macro, unfinished, verdicts_given
-from eval.experiments.experiment import EVERYTHING, MINI, TUNED, Experiment, Selection, each
+from eval.experiments.experiment import EVERYTHING, MINI, PAPER, PLUME, Experiment, Selection, each
 from eval.metrics.confidence import RESAMPLES
 from eval.report.view import BarFigure, Table, View
 from eval.results import Metric, Results, exact_match, judged, precision, recall, rouge_f1, stale, token_f1
@@ -64,7 +64,7 @@ def _overlaps(results: Results) -> Table:
 def _tests(results: Results) -> Table:
     """PLUME, with either settings, against each other method, on the records both answered."""
     rows = []
-    for subject in ("plume", TUNED.name):
+    for subject in (PAPER.name, PLUME.name):
         for method in results.methods:
             both = subject in results.methods and method != subject
             found = results.compare(subject, method, recall) if both else None

@@ -10,7 +10,7 @@ from typing import Any
 
 from eval import published
 from eval.experiments.cells import NOTHING, QUESTIONS, by_questions, interval, unfinished
-from eval.experiments.experiment import TUNED, Experiment, Selection, each, spec
+from eval.experiments.experiment import PAPER, PLUME, Experiment, Selection, each, spec
 from eval.report.view import Line, LineFigure, Table, View
 from eval.results import Results, recall, stale
 from eval.specs import REPRODUCTION, Item, MethodSpec
@@ -34,7 +34,7 @@ AROUND: Values = {
     "retry_scale": (2.0,),
 }
 """Neighbours of the default policy of the shipped network, or a step left out (`lead`, `min_gain` at 0); the shipped
-value itself is the method `plume, tuned`."""
+value itself is the method `plume`."""
 
 
 def plan(methods: Sequence[MethodSpec], selection: Selection) -> list[Item]:
@@ -47,7 +47,7 @@ def _varied(values: Values, base: MethodSpec) -> dict[str, dict[float, MethodSpe
     return {
         name: {
             value: base.model_copy(
-                update={"name": f"{name} = {value:g}{', tuned' if base.tuned else ''}", "settings": {name: value}}
+                update={"name": f"{'plume ' if base.shipped else ''}{name} = {value:g}", "settings": {name: value}}
             )
             for value in tried
         }
@@ -57,7 +57,7 @@ def _varied(values: Values, base: MethodSpec) -> dict[str, dict[float, MethodSpe
 
 def _view(values: Values, base: MethodSpec, results: Results) -> View:
     """A table and a figure per parameter that was varied; the paper's figures where its settings are the others."""
-    known: Mapping[str, Any] = {} if base.tuned else REPRODUCTION.model_dump()
+    known: Mapping[str, Any] = {} if base.shipped else REPRODUCTION.model_dump()
     known = next((row.settings for row in results.rows if row.method == base.name), known)
     known = {key: known[key] for key in ("alpha", *values) if known.get(key) is not None}
     tables, figures = [], []
@@ -65,10 +65,10 @@ def _view(values: Values, base: MethodSpec, results: Results) -> View:
         points = [(value, one.name) for value, one in methods.items() if one.name in results.methods]
         if not points:
             continue
-        if base.tuned and base.name in results.methods and name in known:
+        if base.shipped and base.name in results.methods and name in known:
             points.append((float(known[name]), base.name))
         points.sort()
-        paper = {} if base.tuned else published.SWEEP.get(name, {})
+        paper = {} if base.shipped else published.SWEEP.get(name, {})
         others = ", ".join(f"{key} {value:g}" for key, value in known.items() if key != name)
         tables.append(_table(results, name, points, paper, others))
         figures.append(_figure(results, name, points, paper))
@@ -148,33 +148,33 @@ def view_amplify(results: Results) -> View:
 
 
 PAIRS = (
-    ("global only", "scaled full, global only"),
-    ("global only", "full alone, global only"),
-    ("plume", "scaled full"),
-    ("plume", "full alone"),
+    ("global only", "scaled full global only"),
+    ("global only", "full alone global only"),
+    ("plume-paper", "scaled full"),
+    ("plume-paper", "full alone"),
 )
 SWEEP = Experiment(
     "sweep",
     "β, τ, λ_max, δ and the unit size, one at a time.",
-    (spec("plume"), *(one for methods in _varied(VALUES, spec("plume")).values() for one in methods.values())),
+    (PAPER, *(one for methods in _varied(VALUES, PAPER).values() for one in methods.values())),
     plan,
-    partial(_view, VALUES, spec("plume")),
+    partial(_view, VALUES, PAPER),
 )
 SWEEP_SHIPPED = Experiment(
     "sweep-shipped",
     "The settings that come with the network, one at a time.",
-    (TUNED, *(one for methods in _varied(AROUND, TUNED).values() for one in methods.values())),
+    (PLUME, *(one for methods in _varied(AROUND, PLUME).values() for one in methods.values())),
     plan,
-    partial(_view, AROUND, TUNED),
+    partial(_view, AROUND, PLUME),
 )
 AMPLIFY = Experiment(
     "amplify",
     "β(full − old) against plain scaling of full to the same norm.",
     (
         spec("global only"),
-        spec("scaled full, global only"),
-        spec("global only", "full alone, global only", beta=0.0),
-        spec("plume"),
+        spec("scaled full global only"),
+        spec("global only", "full alone global only", beta=0.0),
+        PAPER,
         spec("scaled full"),
         spec("plume", "full alone", beta=0.0),
     ),

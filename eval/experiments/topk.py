@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from eval import published
 from eval.experiments.cells import interval, unfinished
-from eval.experiments.experiment import ABLATIONS, MINI, TUNED, Experiment, Selection, spec
+from eval.experiments.experiment import ABLATIONS, MINI, PAPER, PLUME, Experiment, Selection
 from eval.report.view import Line, LineFigure, Table, View
 from eval.results import Metric, Results, Scored, Which
 from eval.specs import Item, MethodSpec
@@ -65,7 +65,7 @@ def _figure(results: Results) -> LineFigure:
 TOPK = Experiment(
     "topk",
     "Rank of the reference's tokens among the candidates, teacher-forced.",
-    (spec("plume"), *ABLATIONS, TUNED),
+    (PAPER, *ABLATIONS, PLUME),
     plan,
     view,
 )

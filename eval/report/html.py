@@ -72,12 +72,12 @@ def to_html(run: Path, *, judge: str | None = None) -> str:
         InvalidInput: no run folder, no experiment was shown in it, or a file of it is damaged.
     """
     manifest = Manifest.read(run)
-    by_key = {row.key: row for row in RowFolder(run).read()}
+    folder = RowFolder(run)
     verdicts = Verdicts.read(run, judge)
     sections, used = [], dict[str, ItemRow]()
     for experiment in EXPERIMENTS:
         shown = _read_keys(run / experiment.name / KEYS)
-        rows = [by_key[key] for key in shown.keys if key in by_key] if shown else []
+        rows = folder.named(shown.methods) if shown else []
         if shown and rows:
             sections.append(_section(experiment, shown, rows, verdicts))
             used |= {row.key: row for row in rows}
@@ -92,7 +92,8 @@ def to_html(run: Path, *, judge: str | None = None) -> str:
 @dataclass(frozen=True, slots=True)
 class _Shown:
     command: str
-    keys: tuple[str, ...]
+    methods: dict[str, str]
+    """By key of an item, what its method is called."""
 
 
 def _read_keys(path: Path) -> _Shown | None:
@@ -100,7 +101,7 @@ def _read_keys(path: Path) -> _Shown | None:
         return None
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
-        return _Shown(str(raw["command"]), tuple(map(str, raw["keys"])))
+        return _Shown(str(raw["command"]), {str(key): str(name) for key, name in dict(raw["keys"]).items()})
     except (OSError, ValueError, KeyError, TypeError) as err:
         raise InvalidInput(f"{path} cannot be read ({err}); run the experiment's command with --show-only.") from err
 
@@ -112,7 +113,7 @@ def _section(experiment: Experiment, shown: _Shown, rows: Sequence[ItemRow], ver
         experiment.about,
         shown.command,
         len(rows),
-        len(shown.keys),
+        len(shown.methods),
         view.tables,
         _drawings(experiment.name, view.figures),
     )

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from eval.cli import main
 from eval.datasets.muse import load
-from eval.experiments.experiment import each, spec
+from eval.experiments.experiment import PLUME, each, spec
 from eval.ray_runner import run_on_ray
 from eval.rows import RowFolder
 from eval.specs import RunSettings
@@ -26,7 +26,7 @@ def test_two_actors_make_the_rows_of_one_process(
         dtype="float32",
         max_new_tokens=6,
     )
-    items = each([spec("base"), spec("plume")], load(str(records_file)))
+    items = each([spec("base"), PLUME], load(str(records_file)))
     run_on_ray(items, settings, tmp_path / "ray", workers=2, console=Console(quiet=True), cpus=0.5)
     assert len(RowFolder(tmp_path / "ray").read()) == 8
 

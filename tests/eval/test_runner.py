@@ -16,6 +16,7 @@ import torch
 from eval.caches import CountingCache
 from eval.cli import main
 from eval.experiments.experiment import each, spec
+from eval.manifest import Manifest
 from eval.methods.anyedit import AnyEdit, AnyEditSettings
 from eval.methods.parametric import Plume
 from eval.methods.prompted import Prompted
@@ -200,15 +201,15 @@ def test_a_key_follows_what_answers_depend_on_and_nothing_else(
     before = key(plume, own)
     (tmp_path / "config.json").write_text('{"weights": "others"}')
     assert key(plume, own) != before, "a network that was trained on has another config"
-    tuned, found = Item(MethodSpec(name="tuned", kind="plume", tuned=True), transition), []
+    shipped, found = Item(MethodSpec(name="ours", kind="plume", shipped=True), transition), []
     for config in ({"policy": {"tau": 0.1}}, {"policy": {"tau": 0.2}}, {"policy": {"tau": 0.2}, "calibration": {}}):
         (tmp_path / "config.json").write_text(json.dumps(config))
-        found.append(key(tuned, own))
+        found.append(key(shipped, own))
     assert found[0] != found[1] == found[2], "how sure an answer counts as changes no answer"
-    before = key(plume), key(tuned)
-    monkeypatch.setattr("eval.specs.TUNED_EPOCH", 0)
+    before = key(plume), key(shipped)
+    monkeypatch.setattr("eval.specs.SHIPPED_EPOCH", 0)
     assert key(plume) == before[0], "what only a network's own settings use changes no other method"
-    assert key(tuned) != before[1], "rows of other rules are run again"
+    assert key(shipped) != before[1], "rows of other rules are run again"
     assert key(plume) != key(plume, RunSettings(max_new_tokens=9))
     monkeypatch.setattr("eval.specs.REPRODUCTION", REPRODUCTION.model_copy(update={"delta": 0.2}))
     assert key(plume) != same
@@ -340,3 +341,24 @@ def test_a_page_of_half_the_items_says_so(arguments: list[str], tmp_path: Path) 
 
     assert main(call) == 0
     assert "unfinished" not in page.read_text(encoding="utf-8")
+
+
+def test_a_row_is_found_under_the_name_that_its_method_has_now(whole_run: Path, records_file: Path) -> None:
+    item = Item(MethodSpec(name="bare model", kind="base"), of_record(read_records(records_file)[0]))
+    settings = Manifest.read(whole_run).settings
+    (row,) = RowFolder(whole_run).named({item.key(settings): item.method.name, "no row": "other"})
+    assert (row.method, row.kind) == ("bare model", "base")
+    assert "base" in {row.method for row in RowFolder(whole_run).read()}, "it was written under another"
+
+
+def test_a_setting_that_comes_later_parts_no_row_of_the_paper_s_method(
+    records_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Later(AnswerPolicy):
+        new: float | None = None
+
+    item = Item(spec("plume"), of_record(read_records(records_file)[0]))
+    before = item.key(RunSettings())
+    monkeypatch.setattr("eval.specs.AnswerPolicy", Later)
+    monkeypatch.setattr("eval.specs.REPRODUCTION", Later(**REPRODUCTION.model_dump()))
+    assert item.key(RunSettings()) == before

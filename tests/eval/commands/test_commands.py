@@ -55,7 +55,7 @@ def run(tmp_path: Path) -> Path:
     with RowFolder(tmp_path).writer("w") as writer:
         writer.write(ROW)
     (tmp_path / "main").mkdir()
-    (tmp_path / "main" / "keys.json").write_text(json.dumps({"command": "python -m eval main", "keys": ["k"]}))
+    (tmp_path / "main" / "keys.json").write_text(json.dumps({"command": "python -m eval main", "keys": {"k": "base"}}))
     return tmp_path
 
 

@@ -11,7 +11,7 @@ from eval.experiments.continual import CONTINUAL
 from eval.experiments.crosstask import CROSSTASK
 from eval.experiments.diagnosis import DIAGNOSIS, SUSPECTS
 from eval.experiments.efficiency import view_efficiency, view_radar
-from eval.experiments.experiment import Experiment, Selection, spec
+from eval.experiments.experiment import PAPER, Experiment, Selection
 from eval.experiments.locality import LOCALITY, view_ablation, view_locality
 from eval.experiments.main_table import MAIN
 from eval.experiments.sweep import AMPLIFY, AROUND, PAIRS, SWEEP, SWEEP_SHIPPED, VALUES
@@ -197,21 +197,21 @@ def test_the_sweep_around_the_shipped_settings_has_these_in_every_table() -> Non
     shipped = {**SETTINGS, "lambda_max": 10.0, "tau": 0.05}
     other = {**shipped, "lambda_max": 30.0}
     rows = [
-        row("lambda_max = 30, tuned", "r1", "Bern", settings=other, kind="plume"),
-        row("plume, tuned", "r1", "Zug", settings=shipped, kind="plume"),
+        row("plume lambda_max = 30", "r1", "Bern", settings=other, kind="plume"),
+        row("plume", "r1", "Zug", settings=shipped, kind="plume"),
     ]
     tables = SWEEP_SHIPPED.view(Results(rows)).tables
     assert [(table.title, [line[0] for line in table.rows]) for table in tables] == [("lambda_max, %", ["10", "30"])]
     assert tables[0].rows[0][1].startswith("100.0")
     assert "tau 0.05" in tables[0].notes[0]
-    assert all(one.tuned for one in SWEEP_SHIPPED.methods)
+    assert all(one.shipped for one in SWEEP_SHIPPED.methods)
     assert len(SWEEP_SHIPPED.methods) == 1 + sum(len(values) for values in AROUND.values())
 
 
 def test_a_sweep_of_a_network_without_some_settings_leaves_these_out() -> None:
     plain = {**AnswerPolicy().model_dump(), "retry_scale": None}
-    rows = [row("plume, tuned", "r1", "Zug", settings=plain, kind="plume")]
-    for name in ("beta = 1, tuned", "retry_scale = 2, tuned"):
+    rows = [row("plume", "r1", "Zug", settings=plain, kind="plume")]
+    for name in ("plume beta = 1", "plume retry_scale = 2"):
         rows.append(row(name, "r1", "Zug", settings=plain, kind="plume"))
     tables = SWEEP_SHIPPED.view(Results(rows)).tables
     assert [[line[0] for line in table.rows] for table in tables] == [["0.75", "1"], ["2"]]
@@ -230,9 +230,10 @@ def test_a_sweep_names_as_defaults_only_what_is_known_to_be_one() -> None:
 
 
 def test_only_a_sweep_from_the_papers_settings_stands_beside_the_papers_figures() -> None:
-    tuned_too = {**SETTINGS, "tau": 0.2}
-    of_paper = SWEEP.view(Results([row("tau = 0.2", "r1", "Zug", settings=tuned_too, kind="plume")]))
-    of_shipped = SWEEP_SHIPPED.view(Results([row("tau = 0.2, tuned", "r1", "Zug", settings=tuned_too, kind="plume")]))
+    with_other_tau = {**SETTINGS, "tau": 0.2}
+    of_paper = SWEEP.view(Results([row("tau = 0.2", "r1", "Zug", settings=with_other_tau, kind="plume")]))
+    ours = row("plume tau = 0.2", "r1", "Zug", settings=with_other_tau, kind="plume")
+    of_shipped = SWEEP_SHIPPED.view(Results([ours]))
     assert "80.10" in of_paper.tables[0].rows[0]
     assert "80.10" not in of_shipped.tables[0].rows[0]
 
@@ -318,7 +319,7 @@ def test_every_suspect_and_pair_is_run() -> None:
     assert {name for _, first, second in SUSPECTS for name in (first, second)} <= run
     amplify = next(one for one in EXPERIMENTS if one.name == "amplify")
     assert {name for pair in PAIRS for name in pair} <= {method.name for method in amplify.methods}
-    assert spec("plume") in DIAGNOSIS.methods
+    assert PAPER in DIAGNOSIS.methods
 
 
 def test_what_a_method_refused_is_in_no_mean_and_is_said() -> None:

@@ -71,7 +71,7 @@ def _run(folder: Path, rows: list[ItemRow], experiments: tuple[str, ...] = ("mai
             writer.write(row)
     for name in experiments:
         (run / name).mkdir()
-        keys = [row.key for row in rows] + [f"missing {n}" for n in range(planned)]
+        keys = {row.key: row.method for row in rows} | {f"missing {n}": "base" for n in range(planned)}
         (run / name / KEYS).write_text(json.dumps({"command": f"python -m eval {name} --out '<x>'", "keys": keys}))
     return run
 
@@ -185,7 +185,7 @@ def test_a_run_that_shows_nothing_says_how_to_begin(tmp_path: Path) -> None:
         to_html(tmp_path / "nowhere")
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"keys": []}', '{"command": "x", "keys": 3}'])
+@pytest.mark.parametrize("content", ["", "[]", '{"keys": []}', '{"command": "x", "keys": ["k"]}'])
 def test_a_damaged_list_of_keys_is_named(tmp_path: Path, content: str) -> None:
     run = _run(tmp_path, ROWS)
     (run / "main" / KEYS).write_text(content)
