@@ -4,7 +4,6 @@ An experiment's command runs what has no row yet and then shows everything the r
 after a kill, it goes on where it was.
 """
 
-import json
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -18,20 +17,18 @@ from rich.console import Console
 from eval.commands import build as building
 from eval.commands.case import case
 from eval.commands.judge import judge
+from eval.commands.pages import pages
 from eval.commands.report import report
 from eval.commands.smoke import smoke
 from eval.commands.stats import stats
 from eval.datasets.muse import MINI
 from eval.experiments.catalogue import EXPERIMENTS
-from eval.experiments.experiment import Experiment, Selection
+from eval.experiments.experiment import Experiment, Selection, choose
 from eval.manifest import Manifest
-from eval.metrics.verdicts import Verdicts, read_decisions
-from eval.report.markdown import to_markdown
+from eval.report.show import show
 from eval.report.view import View
-from eval.results import Results
-from eval.rows import RowFolder
 from eval.runner import Shard, run_here, run_in_processes
-from eval.specs import Item, MethodSpec, RunSettings
+from eval.specs import Item, RunSettings
 from eval.workbench import Workbench
 from plume_memory.errors import InvalidInput, PlumeError
 from plume_memory.hypernet.shipped import chosen_network
@@ -127,7 +124,7 @@ def _command(experiment: Experiment) -> Callable[..., None]:
 
 for _experiment in EXPERIMENTS:
     app.command(_experiment.name)(_command(_experiment))
-for _other in (case, judge, report, stats, building.build, smoke):
+for _other in (case, judge, pages, report, stats, building.build, smoke):
     app.command(_other.__name__)(_other)
 app.add_typer(building.review, name="review")
 
@@ -149,12 +146,13 @@ def run_experiment(
         Manifest.read(out)  # there must be one to show
     else:
         chosen_network(settings.model, settings.hypernetwork)  # a misspelt name must not claim the folder
-    manifest = Manifest.of(settings).claim(out)
+    Manifest.of(settings).claim(out)
     if not how.show_only:
         _execute(items, settings, out, how)
     if how.shard.count > 1:
         return None
-    return show(experiment, items, settings, out, manifest, judge=how.judge)
+    command = shlex.join(["python", "-m", "eval", *sys.argv[1:]])
+    return show(experiment, items, out, command=command, console=CONSOLE, judge=how.judge)
 
 
 def _execute(items: Sequence[Item], settings: RunSettings, out: Path, how: Execution) -> None:
@@ -166,55 +164,6 @@ def _execute(items: Sequence[Item], settings: RunSettings, out: Path, how: Execu
         run_in_processes(how.arguments, items, settings, out, workers=how.workers, console=ERRORS)
     else:
         run_here(items, Workbench(settings, out), out, shard=how.shard, console=ERRORS)
-
-
-def show(
-    experiment: Experiment,
-    items: Sequence[Item],
-    settings: RunSettings,
-    out: Path,
-    manifest: Manifest,
-    *,
-    judge: str | None = None,
-) -> View:
-    """Write the experiment's page and figures into the run folder and print where they are."""
-    from eval.report.plots import save_figures  # noqa: PLC0415 - matplotlib takes a second
-
-    keys = {item.key(settings): item.method.name for item in items}
-    rows = RowFolder(out).named(keys)
-    if not rows:
-        raise InvalidInput(f"{out} holds no row of {experiment.name} with these choices yet.")
-    verdicts = Verdicts.read(out, judge)
-    if judge is not None and verdicts is None:
-        known = ", ".join(sorted({one.judge for one in read_decisions(out)}))
-        said = f"it was judged by: {known}" if known else "nobody judged it yet, see `python -m eval judge`"
-        raise InvalidInput(f"{out} holds no verdicts of {judge!r}; {said}.")
-    view = experiment.view(Results(rows, verdicts))
-    command = shlex.join(["python", "-m", "eval", *sys.argv[1:]])
-    left = len(keys) - len(rows)
-    partly = [f"**unfinished: {left} of {len(keys)} items of this command have no row yet**"] if left else []
-    page = to_markdown(experiment.name, experiment.about, view, command=command, facts=[*manifest.facts, *partly])
-    folder = out / experiment.name
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "README.md").write_text(page, encoding="utf-8")
-    save_figures(view.figures, folder)
-    shown = {"command": command, "keys": keys}
-    (folder / "keys.json").write_text(json.dumps(shown, indent=1) + "\n", encoding="utf-8")  # for the report
-    CONSOLE.print(f"{len(rows)} of {len(keys)} items · {folder / 'README.md'}", highlight=False)
-    return view
-
-
-def choose(methods: Sequence[MethodSpec], names: Sequence[str]) -> list[MethodSpec]:
-    """Keep the named methods, in the experiment's order.
-
-    Raises:
-        InvalidInput: a name that the experiment does not have.
-    """
-    known = {method.name for method in methods}
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        raise InvalidInput(f"Unknown method {unknown[0]!r}; this experiment has: {', '.join(m.name for m in methods)}.")
-    return [method for method in methods if not names or method.name in names]
 
 
 def _without_workers(arguments: Sequence[str]) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from eval.records import MuseTransition
 from eval.report.view import View
 from eval.results import Results
 from eval.specs import Item, Kind, MethodSpec
+from plume_memory.errors import InvalidInput
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,19 @@ def spec(kind: Kind, name: str | None = None, **settings: float | int | str) -> 
 def shipped(kind: Kind) -> MethodSpec:
     """PLUME or an ablation with the settings that come with the network: what a user's engine does."""
     return MethodSpec(name=kind if kind == "plume" else f"plume {kind}", kind=kind, shipped=True)
+
+
+def choose(methods: Sequence[MethodSpec], names: Sequence[str]) -> list[MethodSpec]:
+    """Keep the named methods, in the experiment's order.
+
+    Raises:
+        InvalidInput: a name that the experiment does not have.
+    """
+    known = {method.name for method in methods}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise InvalidInput(f"Unknown method {unknown[0]!r}; this experiment has: {', '.join(m.name for m in methods)}.")
+    return [method for method in methods if not names or method.name in names]
 
 
 def each(methods: Sequence[MethodSpec], transitions: Sequence[MuseTransition]) -> list[Item]:
