@@ -2,15 +2,18 @@
 
     python bench/experiments/superseding.py read OUT.jsonl SET ... [--hypernetwork DIR]
     python bench/experiments/superseding.py compare OUT.jsonl
+    python bench/experiments/superseding.py doubt OUT.jsonl SET ...
 
 `read` keeps, of each question, what the reader says of the units that are read, what the words supersede and with what
-probability the judge says that a unit is replaced; SET is `near_names` or `owners` (of held_out/, told in two updates)
-or one of policies.py's. `compare` prints, in per cent and by set, how often the first unit that is left holds the
-answer, and of changed questions how often it holds the replaced one.
+probability the judge says that a unit is replaced; SET is `near_names`, `owners`, `retold` or `told` (of held_out/) or
+one of policies.py's. `compare` prints, in per cent and by set, how often the first unit that is left holds the answer,
+and of changed questions how often it holds the replaced one. `doubt` keeps, of each question, whether the first unit
+that `retrieve` returns holds the answer and the replaced one, for several values of `DOUBT_NATS`.
 """
 
 import argparse
 import json
+import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,12 +25,16 @@ from eval.caches import CountingCache
 from eval.metrics.overlap import says
 from plume_memory.engine import Engine
 from plume_memory.records import Transition
+from plume_memory.retrieval import retrieve
+from plume_memory.retrieval.reader import Reading
 from plume_memory.retrieval.recency import verdicts
-from plume_memory.retrieval.retrieve import SHORTLIST, TIED
+from plume_memory.retrieval.retrieve import SHORTLIST, TIED, Reads
+from plume_memory.retrieval.supersede import retired
 from plume_memory.segmentation.told import told_of
 from plume_memory.superseding import Superseding
 
 Line = dict[str, Any]
+DOUBTS = (-math.inf, 0.5, 0.85, 1.2, math.inf)
 LEAST = 0.02
 """Probability below which a verdict is not kept."""
 
@@ -41,6 +48,11 @@ def asked(name: str) -> Iterator[tuple[str, list[str], list[Line]]]:
                 if f"ask_{side}" in one:  # what was replaced is asked of no more
                     question = {"question": one[f"ask_{side}"], "now": [one[f"answer_{side}"]]}
                     yield f"{one['kind']} {side}", texts, [question | {"old": [one[f"answer_{other}"]]}]
+        return
+    if name in ("told", "retold"):
+        for one in held_out(name):
+            own = one.get("questions") or [{"question": q["question"], "now": [q["answer"]]} for q in one["told"]]
+            yield f"{name} {one['kind']}", one.get("texts") or one["updates"], [{"old": []} | q for q in own]
         return
     for found, transition in transitions(None):
         if found == name:
@@ -83,6 +95,43 @@ def read(out: Path, sets: Sequence[str], hypernetwork: str) -> None:
                 file.write(json.dumps(line, ensure_ascii=False) + "\n")
             file.flush()
             print(name, len(units), flush=True)
+
+
+class _Remembering:
+    """A reader that reads nothing twice."""
+
+    def __init__(self, reader: Reads) -> None:
+        self._reader = reader
+        self._kept: dict[tuple[str, str], Reading] = {}
+
+    def read(self, texts: Sequence[str], question: str) -> Sequence[Reading]:
+        """See `Reads`."""
+        missing = [text for text in dict.fromkeys(texts) if (text, question) not in self._kept]
+        if missing:
+            self._kept |= {(t, question): r for t, r in zip(missing, self._reader.read(missing, question), strict=True)}
+        return [self._kept[text, question] for text in texts]
+
+
+def doubt(out: Path, sets: Sequence[str], hypernetwork: str) -> None:
+    """Write a line for each question; nothing is retired at a doubt of -inf, whatever the judge is sure of at inf."""
+    engine = Engine.load("smollm2-135m", hypernetwork=hypernetwork)
+    superseding = Superseding(engine.base, engine.judge, engine.policy.supersedes_at)
+    with out.open("a", encoding="utf-8") as file:
+        for name, texts, questions in (own for one in sets for own in asked(one)):
+            told = tuple(Transition(number, text) for number, text in enumerate(texts, start=1))
+            units = engine.segmenter.units(told)
+            gone = retired(superseding.found(told_of(told, units), engine.index(()), CountingCache()))
+            index, reader = engine.index(units), _Remembering(engine.reader)
+            for one in questions:
+                line: Line = {"set": name, "question": one["question"], "changed": bool(one["old"])}
+                for nats in DOUBTS:
+                    retrieve.DOUBT_NATS = nats
+                    found = retrieve.retrieve(index, one["question"], reader, engine.policy, k=1, retired=gone)
+                    text = found[0].unit.text
+                    now = says(text, one["now"])
+                    line[str(nats)] = [now, bool(one["old"]) and says(text, one["old"]) and not now]
+                file.write(json.dumps(line, ensure_ascii=False) + "\n")
+            file.flush()
 
 
 def by_words(line: Line) -> list[int]:
@@ -134,7 +183,7 @@ def compare(path: Path) -> None:
 def main() -> None:
     """Read or compare."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("read", "compare"))
+    parser.add_argument("what", choices=("read", "compare", "doubt"))
     parser.add_argument("out", type=Path)
     parser.add_argument("sets", nargs="*")
     parser.add_argument("--hypernetwork", default="shipped")
@@ -142,7 +191,7 @@ def main() -> None:
     if given.what == "compare":
         compare(given.out)
     else:
-        read(given.out, given.sets, given.hypernetwork)
+        {"read": read, "doubt": doubt}[given.what](given.out, given.sets, given.hypernetwork)
 
 
 if __name__ == "__main__":
