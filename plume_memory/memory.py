@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 from plume_memory.background import Deriver
 from plume_memory.errors import (
     InvalidInput,
-    MemoryClosed,
     MemoryNotFound,
     MissingExtra,
     PlumeError,
@@ -28,18 +27,16 @@ from plume_memory.errors import (
 )
 from plume_memory.forks import ReentrantLock
 from plume_memory.hypernet.shipped import chosen_network
+from plume_memory.logged import LoggedMemory
 from plume_memory.policy import AnswerPolicy
 from plume_memory.recalling.notes import PROFILE_TOKENS, Recall, RecallOptions
 from plume_memory.records import (
     Answer,
     AnswerChunk,
-    ArchiveContents,
     Context,
-    Difference,
     ErasureCertificate,
     ForgetOptions,
     Form,
-    History,
     Replacement,
     ScoredUnit,
     Verification,
@@ -47,9 +44,7 @@ from plume_memory.records import (
 )
 from plume_memory.segmentation.unreadable import unreadable_spans
 from plume_memory.store.announcing import announce
-from plume_memory.store.archive import write_archive
 from plume_memory.store.artifacts import ArtifactStore
-from plume_memory.store.chain import NO_PARENT
 from plume_memory.store.database import Database
 from plume_memory.store.erasure import Erasures
 from plume_memory.store.failures import shown_text
@@ -57,7 +52,6 @@ from plume_memory.store.log import Log
 from plume_memory.store.memories import Listing
 from plume_memory.store.overruling import with_overrules
 from plume_memory.store.paths import default_artifacts, is_missing_file
-from plume_memory.store.purge import finish
 
 if TYPE_CHECKING:  # torch is imported when a model is first needed, not when a log is read
     from langchain_plume import ChatPlume
@@ -77,7 +71,7 @@ MAX_UPDATE_CHARS = 1_000_000
 """Longest text of an update, where nothing else is said."""
 
 
-class ParametricMemory:
+class ParametricMemory(LoggedMemory):
     """One owner's memory: an append-only log, answered from model parameters.
 
     Use `open`, as a context manager or with `close()`. Threads may share one object.
@@ -94,16 +88,11 @@ class ParametricMemory:
         max_update_chars: int = MAX_UPDATE_CHARS,
         deriver: Deriver | None = None,
     ) -> None:
-        self.name = name
+        super().__init__(name, database=database, artifacts=artifacts, owns_database=owns_database)
         self._max_update_chars = max_update_chars
-        self._database = database
-        self._artifacts = artifacts
-        self._log = Log(database)
         self._engine = engine
-        self._owns_database = owns_database
         self._deriver = deriver or Deriver()
         self._owns_deriver = deriver is None
-        self._closed = False
         self._lock = ReentrantLock()
         self._snapshots: Snapshots | None = None
 
@@ -312,32 +301,6 @@ class ParametricMemory:
                 ) from err
         return version
 
-    def rollback(
-        self,
-        *,
-        to: int,
-        metadata: dict[str, Any] | None = None,
-        idempotency_key: str | None = None,
-        expected_version: int | None = None,
-    ) -> Version:
-        """Append a version whose history is again that of version `to`; nothing is deleted.
-
-        Args:
-            to: its number.
-            metadata: JSON kept with the version.
-            idempotency_key: the same key with the same `to` is one rollback, however often it is sent.
-            expected_version: append only if this is still the newest version.
-
-        Raises:
-            VersionNotFound: there is no version `to`.
-            VersionConflict: the memory has moved on since `expected_version`.
-            IdempotencyConflict: the key was used for something else.
-        """
-        self._check_open()
-        return self._log.rollback(
-            self.name, to, metadata=metadata, idempotency_key=idempotency_key, expected_version=expected_version
-        )
-
     @overload
     def forget(
         self, version: int | None = None, *, erase: Literal[False] = False, **what: Unpack[ForgetOptions]
@@ -430,14 +393,6 @@ class ParametricMemory:
         newest.derive()
         return replace(certificate, rebuilt=(newest.version,))
 
-    def finish_erasures(self) -> int:
-        """Finish what an erasure of this database left undone when it was killed or failed; returns artifacts deleted.
-
-        The next erasure does so too. Raises what `erase` does of its second half.
-        """
-        self._check_open()
-        return len(finish(self._database, self._artifacts))
-
     def fork(self, name: str, *, at: int | None = None, listing: Listing | None = None) -> "ParametricMemory":
         """Copy the log up to version `at` (the newest by default) into a new memory.
 
@@ -485,25 +440,6 @@ class ParametricMemory:
     def max_update_chars(self) -> int:
         """Longest text of an update, in characters."""
         return self._max_update_chars
-
-    @property
-    def version(self) -> int:
-        """Number of the newest version; 0 before the first update."""
-        self._check_open()
-        return self._log.head_number(self.name)
-
-    @property
-    def head_hash(self) -> str:
-        """Chain hash of the newest version: it determines the whole log; 64 zeros for an empty one."""
-        self._check_open()
-        number = self._log.head_number(self.name)
-        return self._log.version(self.name, number).chain_hash if number else NO_PARENT
-
-    @property
-    def last_erasure(self) -> int:
-        """Number of the newest version of kind erase; 0 for none. What was read before it may hold what it erased."""
-        self._check_open()
-        return self._log.last_erasure(self.name)
 
     def at(self, *, version: int | None = None, time: datetime | None = None) -> "Snapshot":
         """Pin a version by number or by time; the newest when neither is given.
@@ -553,23 +489,6 @@ class ParametricMemory:
         """Return whom the newest version is about, in its own words, most central first. See `Snapshot.profile`."""
         return self.at().profile(max_tokens=max_tokens)
 
-    def history(self, *, limit: int | None = None, after: int | None = None) -> list[Version]:
-        """Return the log's entries, oldest first; with a limit the newest ones, or the first behind version `after`."""
-        self._check_open()
-        if after is not None:
-            return self._log.versions(self.name, start=after + 1, limit=limit)
-        newest = self._log.versions(self.name, limit=limit, newest_first=True)
-        return newest[::-1]
-
-    def entry(self, number: int) -> Version:
-        """Return one entry of the log; needs no model.
-
-        Raises:
-            VersionNotFound: there is none of that number.
-        """
-        self._check_open()
-        return self._log.version(self.name, number)
-
     def replacements(self, version: int | None = None) -> tuple[Replacement, ...]:
         """Return which units no longer hold at a version (the newest by default), and what took their place.
 
@@ -580,51 +499,9 @@ class ParametricMemory:
         """
         return self.at(version=version).replacements
 
-    def text_at(self, version: int | None = None) -> History:
-        """Return the history that holds at a version (the newest by default); needs no model.
-
-        Raises:
-            VersionNotFound: there is no such version.
-        """
-        self._check_open()
-        return self._log.history(self.name, version)
-
-    def diff(self, before: int, after: int) -> Difference:
-        """Compare the histories of two versions.
-
-        Raises:
-            VersionNotFound: one of them does not exist.
-        """
-        self._check_open()
-        first, second = (self._log.history(self.name, number).transitions for number in (before, after))
-        held, holds = set(first), set(second)
-        return Difference(
-            before,
-            after,
-            removed=tuple(t for t in first if t not in holds),
-            added=tuple(t for t in second if t not in held),
-        )
-
     def export_adapter(self, directory: str | Path, *, format: Literal["peft", "safetensors", "vllm"] = "peft") -> Path:
         """Write the newest version's global adapter for other programs. See `Snapshot.export_adapter`."""
         return self.at().export_adapter(directory, format=format)
-
-    def export_archive(self, path: str | Path, *, artifacts: bool = False) -> ArchiveContents:
-        """Write the whole memory to one file, which `importers.archive.import_archive` reads into any database.
-
-        The same memory gives the same bytes. A file of that name is replaced whole. Needs no model.
-
-        Args:
-            path: the file; `.plume` by custom.
-            artifacts: take what was derived along.
-
-        Raises:
-            IntegrityError: the log does not verify; nothing is written.
-            InvalidInput: the file cannot be written.
-        """
-        self._check_open()
-        store = self._artifacts if artifacts else None
-        return write_archive(self._database, self.name, Path(path).expanduser(), artifacts=store)
 
     # --- upkeep ---------------------------------------------------------------------------------
 
@@ -640,8 +517,7 @@ class ParametricMemory:
             IntegrityError: names the first altered entry.
             ArtifactDamaged: kept factors are not those of their text.
         """
-        self._check_open()
-        checked = self._log.verification(self.name)
+        checked = super().verify()
         return replace(checked, derived=self.at().check_derived(derived, seed=seed)) if derived else checked
 
     def rebuild(self) -> int:
@@ -675,11 +551,6 @@ class ParametricMemory:
         """
         self._deriver.flush()
 
-    def discard_empty(self) -> bool:
-        """Delete this memory if nothing was ever written to it; returns whether it was empty."""
-        self._check_open()
-        return self._log.discard_empty(self.name)
-
     def let_go(self) -> None:
         """Drop what this object and its engine keep in memory of texts; the next read gets it from the log again."""
         with self._lock:
@@ -696,10 +567,7 @@ class ParametricMemory:
         """
         if self._owns_deriver:
             self._deriver.close()
-        self._closed = True
-        if self._owns_database:
-            self._database.close()
-            self._artifacts.close()
+        super().close()
 
     def __enter__(self) -> "ParametricMemory":
         self._check_open()
@@ -733,17 +601,6 @@ class ParametricMemory:
         return await asyncio.to_thread(self.ask, question, **options)
 
     # --- inside ---------------------------------------------------------------------------------
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise MemoryClosed(f"Memory {self.name!r} was closed; open it again with ParametricMemory.open.")
-
-    def _check_update(self, number: int) -> None:
-        if isinstance(number, bool) or not isinstance(number, int):
-            raise InvalidInput(f"`replaces` and `keep` name versions by number, got {number!r}.")
-        kind = self._log.version(self.name, number).kind
-        if kind != "update":
-            raise InvalidInput(f"Version {number} is a {kind}, which has no text to replace or keep. Name an update.")
 
     def _pinned(self) -> "Snapshots":
         from plume_memory.answering.snapshots import Snapshots  # noqa: PLC0415 — torch: seconds, and only when asked

@@ -118,7 +118,8 @@ def notebook_page(path: Path) -> str:
 def reference_page(title: str, package: str, names: list[str]) -> str:
     """What a package exports, from its docstrings."""
     shown = [name for name in names if not name.startswith("_")]
-    return f"# {title}\n\n" + "\n\n".join(f"::: {package}.{name}" for name in shown) + "\n"
+    whole = {"ParametricMemory": "\n    options: {inherited_members: true}"}  # half of it stands in its base
+    return f"# {title}\n\n" + "\n\n".join(f"::: {package}.{name}{whole.get(name, '')}" for name in shown) + "\n"
 
 
 def policy_page() -> str:
