@@ -122,7 +122,8 @@ class ParametricMemory(LoggedMemory):
             hypernetwork: see `Engine.load`; not used when an engine is given.
             engine: an engine shared by many memories.
             policy: what is set in it overrides the hypernetwork's own; not together with `engine`.
-            artifacts: folder or fsspec URL for derived bytes; beside the database when not given.
+            artifacts: folder or fsspec URL for derived bytes; by default what the variable PLUME_ARTIFACTS names, else
+                beside the database.
             create: whether a missing memory is made.
             max_update_chars: longest text that an update takes; on two cores 8,000 characters of prose are derived in
                 five seconds.

@@ -69,7 +69,8 @@ class MemoryPool:
             hypernetwork: see `Engine.load`; not used when an engine is given.
             engine: one that exists already.
             policy: what is set in it overrides the hypernetwork's own; not together with `engine`.
-            artifacts: folder or fsspec URL for derived bytes; beside the database when not given.
+            artifacts: folder or fsspec URL for derived bytes; by default what the variable PLUME_ARTIFACTS names, else
+                beside the database.
             keep: memories kept open.
             max_update_chars: see `ParametricMemory.open`.
             connections: see `Database`.

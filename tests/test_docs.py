@@ -146,7 +146,7 @@ def test_a_command_in_a_sentence_exists(page: Path) -> None:
         assert inner or used <= known, said
 
 
-TOLD = ("tutorial.md", "howto-updates.md", "howto-remote-model.md")
+TOLD = ("tutorial.md", "howto-erase.md", "howto-updates.md", "howto-remote-model.md")
 
 
 @pytest.mark.model

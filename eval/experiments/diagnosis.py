@@ -13,7 +13,7 @@ from eval.specs import Item, MethodSpec
 
 SUSPECTS: tuple[tuple[str, str, str], ...] = (
     ("network: the right sentence written, or read", "d2l oracle", "evidence in prompt"),
-    ("units: sentences of the whole history, evidence stream alone", "plume memory only", "memory only"),
+    ("units: sentences of the whole history, evidence stream alone", "plume-memory-only", "memory only"),
     ("units: the same, both streams, against evidence that leads", "plume", "evidence leads"),
     ("router: a perfect one, evidence stream alone", "gold evidence memory only", "memory only"),
     ("router: a perfect one, both streams", "gold evidence", "plume-paper"),

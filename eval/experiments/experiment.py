@@ -51,7 +51,7 @@ def spec(kind: Kind, name: str | None = None, **settings: float | int | str) -> 
 
 def shipped(kind: Kind) -> MethodSpec:
     """PLUME or an ablation with the settings that come with the network: what a user's engine does."""
-    return MethodSpec(name=kind if kind == "plume" else f"plume {kind}", kind=kind, shipped=True)
+    return MethodSpec(name=kind if kind == "plume" else f"plume-{kind.replace(' ', '-')}", kind=kind, shipped=True)
 
 
 def choose(methods: Sequence[MethodSpec], names: Sequence[str]) -> list[MethodSpec]:

@@ -1,5 +1,6 @@
 """Where a memory's files are: which file a URL names, and where what is derived goes when nobody says."""
 
+import os
 import uuid
 from pathlib import Path
 from urllib.parse import quote, unquote
@@ -47,13 +48,16 @@ def is_missing_file(url: str) -> bool:
 
 
 def default_artifacts(url: str) -> str:
-    """Folder for derived bytes beside a SQLite file; in memory for a database in memory; else a local folder.
+    """What the variable PLUME_ARTIFACTS names, else a folder beside a SQLite file, else one where this process runs.
+
+    What is derived from a database in memory stays in memory, whatever is named.
 
     Absolute: an erasure's certificate names it as the only place that was searched, wherever it is read.
     """
     file = database_file(url)
-    if file is not None:
-        return f"{file}.artifacts"
-    if url.startswith("sqlite"):
+    if file is None and url.startswith("sqlite"):
         return f"{IN_MEMORY}{uuid.uuid4().hex}"
-    return str(Path("plume.artifacts").absolute())
+    named = os.environ.get("PLUME_ARTIFACTS")
+    if named:
+        return named if "://" in named else str(Path(named).expanduser().absolute())
+    return f"{file}.artifacts" if file is not None else str(Path("plume.artifacts").absolute())

@@ -45,6 +45,15 @@ def test_a_missing_folder_is_said_with_the_command_that_makes_it(workdir: Path):
             Log(database).names()
 
 
+@pytest.mark.parametrize("url", ["sqlite:///own.db", "postgresql://plume@db.example/plume"])
+def test_a_variable_names_where_what_is_derived_goes(workdir: Path, monkeypatch, url: str):
+    monkeypatch.setenv("PLUME_ARTIFACTS", "s3://bucket/plume")
+    assert default_artifacts(url) == "s3://bucket/plume"
+    assert default_artifacts("sqlite://").startswith("memory://")
+    monkeypatch.setenv("PLUME_ARTIFACTS", "kept")
+    assert default_artifacts(url) == str(workdir / "kept")
+
+
 @pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:", "sqlite:///file:x?mode=memory&uri=true"])
 def test_a_database_in_memory_names_no_file(url: str):
     assert database_file(url) is None
