@@ -69,7 +69,7 @@ def ask(case: dict[str, Any], engine: Engine) -> list[dict[str, Any]]:
         answer = memory.ask(case["question"], max_new_tokens=64)
         row = {"kind": case["kind"], "right": is_right(case, answer.text, answer.known), "said": answer.text}
         units = [one.unit.text for one in answer.evidence_units]
-        rows = [{**row, "confidence": round(answer.confidence, 3), "evidence": units}]
+        rows = [{**row, "known": answer.known, "confidence": round(answer.confidence, 3), "evidence": units}]
         if "field" in case:
             rows[0]["kind"] += ", in words"
             schema = {"title": "Found", "type": "object", "required": [case["field"]], "additionalProperties": False}

@@ -87,6 +87,11 @@ class Asking:
         body = {**options, **period, **_asked(question), "version": version}
         return recall_of(self._wire.post(f"{self._path}/recall", body, writes=False).body, self._memory)
 
+    def profile(self, max_tokens: int, version: int | None) -> Recall:
+        """Return whom the memory is about."""
+        reply = self._wire.get(f"{self._path}/profile", max_tokens=max_tokens, version=version)
+        return recall_of(reply.body, self._memory)
+
 
 def _sent(question: Question, version: int | None, options: RemoteAskOptions) -> tuple[dict[str, Any], dict[str, str]]:
     """The body and headers of a question."""

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from plume_memory.errors import InvalidInput, NotServed, VersionConflict, VersionNotFound
-from plume_memory.recalling.notes import Recall, RemoteRecallOptions
+from plume_memory.recalling.notes import PROFILE_TOKENS, Recall, RemoteRecallOptions
 from plume_memory.records import (
     Answer,
     AnswerChunk,
@@ -48,7 +48,6 @@ _NOT_SERVED = {
     "let_go": "the server keeps what it keeps",
     "loaded_engine": "the model is the server's",
     "max_update_chars": "the server refuses a longer text with TextTooLong",
-    "profile": "recall has what bears on a question",
     "rebuild": "run `plume rebuild` beside the server's database",
 }
 """What `ParametricMemory` has and this not → what to do instead."""
@@ -196,6 +195,10 @@ class RemoteMemory:
     def recall(self, question: Question, **options: Unpack[RemoteRecallOptions]) -> Recall:
         """Return what the newest version holds that bears on a question. See `Snapshot.recall`."""
         return self._asking.recall(question, None, options)
+
+    def profile(self, *, max_tokens: int = PROFILE_TOKENS) -> Recall:
+        """Return whom the newest version is about, in its own words. See `Snapshot.profile`."""
+        return self._asking.profile(max_tokens, None)
 
     def replacements(self, version: int | None = None) -> tuple[Replacement, ...]:
         """Return every unit that no longer holds, and what took its place. See `ParametricMemory.replacements`."""

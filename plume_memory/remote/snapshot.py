@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Unpack
 
 from plume_memory.errors import InvalidInput
-from plume_memory.recalling.notes import Recall, RemoteRecallOptions
+from plume_memory.recalling.notes import PROFILE_TOKENS, Recall, RemoteRecallOptions
 from plume_memory.records import Answer, AnswerChunk, History, Replacement, ScoredUnit
 from plume_memory.remote.asking import Asking, Question, RemoteAskOptions
 from plume_memory.remote.reading import history_of, replacements_of
@@ -67,6 +67,10 @@ class RemoteSnapshot:
     def recall(self, question: Question, **options: Unpack[RemoteRecallOptions]) -> Recall:
         """Return what this version holds that bears on a question. See `Snapshot.recall`."""
         return self._asking.recall(question, self.version, options)
+
+    def profile(self, *, max_tokens: int = PROFILE_TOKENS) -> Recall:
+        """Return whom this version is about, in its own words. See `Snapshot.profile`."""
+        return self._asking.profile(max_tokens, self.version)
 
     @property
     def replacements(self) -> tuple[Replacement, ...]:

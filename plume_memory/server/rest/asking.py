@@ -3,12 +3,12 @@
 import time
 from collections.abc import Generator
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from plume_memory.cancel import Cancel
-from plume_memory.recalling.notes import RecallOptions
+from plume_memory.recalling.notes import PROFILE_TOKENS, RecallOptions
 from plume_memory.server.answers import waited
 from plume_memory.server.auth import Caller
 from plume_memory.server.pinning import ROWS, Pinned, keep, pin, timeout_s
@@ -23,7 +23,7 @@ from plume_memory.server.rest.answer_schemas import (
     RouteQuestion,
 )
 from plume_memory.server.rest.common import MemoryId, VersionNumber, memory_of
-from plume_memory.server.rest.schemas import PROBLEMS
+from plume_memory.server.rest.schemas import PROBLEMS, NumberOrNone
 from plume_memory.server.state import Identified, Serving, ServingNow
 from plume_memory.server.streams import begun, event
 
@@ -112,6 +112,29 @@ async def recall(
     try:
         pinned = await waited(request, running, lambda: pin(serving, memory, body.version))
         found = await waited(request, running, lambda: pinned.snapshot.recall(_asked(body), **options))
+    finally:
+        running.end()
+    response.headers["cache-control"] = "no-store"
+    return Recalled.of(found, memory=memory.id, version=pinned.snapshot.version)
+
+
+@router.get("/profile", response_model=Recalled)
+async def profile(
+    request: Request,
+    response: Response,
+    number: MemoryId,
+    serving: ServingNow,
+    caller: Identified,
+    max_tokens: Annotated[int, Query(ge=1)] = PROFILE_TOKENS,
+    version: Annotated[NumberOrNone | None, Query(description="The newest when not given.")] = None,
+) -> Recalled:
+    """Say whom the memory is about, in its own words, most central first."""
+    memory = await memory_of(request, serving, caller, number, "memory:read")
+    serving.limits.rows(caller.key_id, ROWS)
+    running = serving.answers.begin(memory.log_name)
+    try:
+        pinned = await waited(request, running, lambda: pin(serving, memory, version))
+        found = await waited(request, running, lambda: pinned.snapshot.profile(max_tokens=max_tokens))
     finally:
         running.end()
     response.headers["cache-control"] = "no-store"

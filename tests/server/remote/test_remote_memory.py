@@ -228,7 +228,6 @@ ELSEWHERE = {
         "loaded_engine",
         "max_update_chars",
         "last_erasure",
-        "profile",
         "discard_empty",
         "let_go",
     ),
@@ -246,7 +245,7 @@ UNSENT = {
 
 def test_the_class_has_the_librarys_shape() -> None:
     def public(kind: type) -> set[str]:
-        return {name for name in vars(kind) if not name.startswith("_")}
+        return {name for one in kind.__mro__[:-1] for name in vars(one) if not name.startswith("_")}
 
     assert public(ParametricMemory) - public(RemoteMemory) == ELSEWHERE
     assert public(RemoteMemory) <= public(ParametricMemory)
@@ -341,6 +340,18 @@ def test_who_when_and_how_a_text_is_written_travel(served: Served, remote: Remot
         remote.update("Alice", messages=[{"role": "user", "content": "Bob"}])
     with pytest.raises(InvalidInput):
         remote.update("Alice", form="poem")  # type: ignore[arg-type]
+
+
+def test_a_profile_is_that_of_the_memory_itself(served: Served, remote: RemoteMemory) -> None:
+    own = served.serving.pool.memory(remote.name, create=False)
+    remote.update("My dog is called Rex. My dog is a beagle. It rains.")
+    remote.update("My cat is called Mia.")
+    assert remote.profile() == own.profile()
+    assert remote.profile().text == own.profile().text != ""
+    assert remote.profile(max_tokens=60) == own.profile(max_tokens=60)
+    assert remote.at(version=1).profile() == own.at(version=1).profile() != own.profile()
+    with pytest.raises(InvalidInput, match="max_tokens"):
+        remote.profile(max_tokens=0)
 
 
 def test_a_recall_is_that_of_the_memory_itself(served: Served, remote: RemoteMemory) -> None:
