@@ -17,6 +17,7 @@ from rich.console import Console
 
 from eval.commands import build as building
 from eval.commands.case import case
+from eval.commands.conversations import conversations
 from eval.commands.judge import judge
 from eval.commands.report import report
 from eval.commands.smoke import smoke
@@ -127,7 +128,7 @@ def _command(experiment: Experiment) -> Callable[..., None]:
 
 for _experiment in EXPERIMENTS:
     app.command(_experiment.name)(_command(_experiment))
-for _other in (case, judge, report, stats, building.build, smoke):
+for _other in (case, conversations, judge, report, stats, building.build, smoke):
     app.command(_other.__name__)(_other)
 app.add_typer(building.review, name="review")
 

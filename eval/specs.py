@@ -130,7 +130,7 @@ _WITHOUT_NETWORK = (
 _DISTILLED = ("cd", "cd oracle")
 
 
-def _network_digest(settings: RunSettings, *, tuned: bool) -> str:
+def network_digest(settings: RunSettings, *, tuned: bool) -> str:
     """sha256 of a network's config, which holds its weights' hash: another network, other rows.
 
     How answers are composed with it, and its reranker, count only where a method takes these from it (by the paper's
@@ -158,7 +158,7 @@ def _relevant(method: MethodSpec, settings: RunSettings) -> dict[str, Any]:
     if method.kind in _WITHOUT_NETWORK:
         del chosen["hypernetwork"]
     else:
-        chosen["network"] = _network_digest(settings, tuned=method.tuned)
+        chosen["network"] = network_digest(settings, tuned=method.tuned)
         chosen["start"] = None if method.tuned else REPRODUCTION.model_dump()
     if method.kind not in _DISTILLED:
         del chosen["distill_epochs"], chosen["distill_rate"], chosen["exam_rounds"]
