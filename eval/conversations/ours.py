@@ -4,6 +4,7 @@ A session is an update of messages (`update(messages=…)`), with who says each 
 characters of its message in the update's text, which the log has as JSON.
 """
 
+import hashlib
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -53,11 +54,12 @@ class Ours:
     def remember(self, conversation: Conversation) -> "ToldMemory":
         """Append what is not there yet, and derive what the first question needs."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        name = conversation.digest[:32]
+        sessions = [(session, *written(session)) for session in conversation.sessions]
+        told_as = json.dumps([messages for _, messages, _ in sessions], ensure_ascii=False)
+        name = hashlib.sha256(told_as.encode()).hexdigest()[:32]
         memory = ParametricMemory.open(name, url=f"sqlite:///{self.folder / 'memories.db'}", engine=self.engine())
         spans: dict[int, Sequence[tuple[Span, str]]] = {}
-        for number, session in enumerate(conversation.sessions, start=1):
-            messages, own = written(session)
+        for number, (session, messages, own) in enumerate(sessions, start=1):
             if messages:
                 version = memory.update(
                     messages=messages, observed_at=session.said_at, idempotency_key=f"session {number}", derive=False
