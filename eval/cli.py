@@ -39,7 +39,7 @@ from plume_memory.hypernet.shipped import chosen_network
 
 app = typer.Typer(
     name="python -m eval",
-    help="Evaluate memory: MUSE-Bench, every baseline, the continual experiment.",
+    help="Evaluate memory: MUSE-Bench, every baseline, the continual experiment, public benchmarks of conversations.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -123,13 +123,17 @@ class ToldMemory:
         return Given(self._turns(places), recalled.text, recalled.tokens, seconds)
 
     def _turns(self, places: Iterable[tuple[int, Span]]) -> tuple[str, ...]:
-        """Turns that some characters lie in, in their order, each once."""
-        found: dict[str, None] = {}
-        for version, place in places:
-            for span, turn in self.spans.get(version, ()):
-                if span.start < place.end and place.start < span.end:
-                    found[turn] = None
-        return tuple(found)[:DEEPEST]
+        return turns_in(places, self.spans)[:DEEPEST]
+
+
+def turns_in(places: Iterable[tuple[int, Span]], spans: Spans) -> tuple[str, ...]:
+    """Turns that some characters of updates lie in, in their order, each once."""
+    found: dict[str, None] = {}
+    for version, place in places:
+        for span, turn in spans.get(version, ()):
+            if span.start < place.end and place.start < span.end:
+                found[turn] = None
+    return tuple(found)
 
 
 def written(session: Session) -> tuple[list[dict[str, str]], list[tuple[Span, str]]]:
