@@ -1,6 +1,6 @@
 """The benchmarks by name: their licence, where their file is had, how it is read. Nothing of theirs is kept here."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from eval.conversations.agentbench import SPLITS, agentbench_of, read_agentbench
 from eval.conversations.locomo import read_locomo
 from eval.conversations.longmemeval import read_longmemeval
 from eval.conversations.records import Conversation
-from eval.datasets.hub import HubPlace, file_of, rows_of
+from eval.datasets.hub import HubPlace, Row, file_of, rows_of
 from plume_memory.errors import InvalidInput
 
 
@@ -73,13 +73,22 @@ def benchmark_of(name: str) -> Benchmark:
     return found
 
 
-def load_conversations(benchmark: Benchmark, file: Path | None, part: str | None = None) -> list[Conversation]:
+def load_conversations(
+    benchmark: Benchmark,
+    file: Path | None,
+    part: str | None = None,
+    *,
+    fetch_file: Callable[[HubPlace], Path] = file_of,
+    fetch_rows: Callable[[HubPlace], Sequence[Row]] = rows_of,
+) -> list[Conversation]:
     """From a local file, or from the Hugging Face hub (or its local cache).
 
     Args:
         benchmark: whose.
         file: of the form that its loader names.
         part: of the hub's repository; see `Benchmark.parts`.
+        fetch_file: brings a file of the hub.
+        fetch_rows: reads a split of the hub.
 
     Raises:
         InvalidInput: file and part together, an unknown part, no file where the hub has none, or another form.
@@ -97,5 +106,5 @@ def load_conversations(benchmark: Benchmark, file: Path | None, part: str | None
         raise InvalidInput(f"{benchmark.title} has no part {chosen!r}; it has {', '.join(benchmark.parts)}.")
     repository = benchmark.origin.removeprefix("huggingface.co/datasets/")
     if benchmark.name == "longmemeval":
-        return benchmark.read(file_of(HubPlace(repository, chosen, file=_LONGMEMEVAL[chosen])))
-    return agentbench_of(rows_of(HubPlace(repository, chosen)), f"{repository} ({chosen})")
+        return benchmark.read(fetch_file(HubPlace(repository, chosen, file=_LONGMEMEVAL[chosen])))
+    return agentbench_of(fetch_rows(HubPlace(repository, chosen)), f"{repository} ({chosen})")

@@ -1,6 +1,7 @@
 """Tables of what methods did on a benchmark's conversations."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from eval.conversations.records import IDLE_KIND
 from eval.conversations.scores import AT, Scores, recall_at
@@ -23,10 +24,24 @@ def view(scores: Sequence[Scores], judged: Mapping[tuple[str, str, str], bool], 
         seed: of the bootstrap.
         has_gold: whether the benchmark names gold turns.
     """
-    methods = dict.fromkeys(one.method for one in scores)
-    by_method = {name: [one for one in scores if one.method == name] for name in methods}
+    shared, left_out = _shared(scores)
+    by_method: dict[str, list[Scores]] = {}
+    for one in shared:
+        by_method.setdefault(one.method, []).append(one)
     tables = [_recall(by_method, seed), _by_kind(by_method, seed)] if has_gold else []
-    return View([*tables, _answers(by_method, judged, seed, has_gold=has_gold)])
+    answers = _answers(by_method, judged, seed, has_gold=has_gold)
+    said = f"{left_out} rows of questions that not every method here was asked yet are left out of these tables."
+    return View([*tables, replace(answers, notes=(*answers.notes, said)) if left_out else answers])
+
+
+def _shared(scores: Sequence[Scores]) -> tuple[list[Scores], int]:
+    """Scores of the questions that every method was asked, and how many others there are."""
+    asked: dict[tuple[str, str], set[str]] = {}
+    for one in scores:
+        asked.setdefault((one.conversation, one.question), set()).add(one.method)
+    methods = {one.method for one in scores}
+    kept = [one for one in scores if asked[one.conversation, one.question] == methods]
+    return kept, len(scores) - len(kept)
 
 
 def mean_of(scores: Sequence[Scores], value: Value, seed: int) -> Estimate | None:
@@ -115,5 +130,5 @@ def _mean(values: Sequence[float]) -> float | None:
 
 def _of_intervals(by_method: Mapping[str, Sequence[Scores]]) -> str:
     count = len({one.conversation for own in by_method.values() for one in own})
-    over = "conversations" if count >= FEWEST_CONVERSATIONS else f"questions, since {count} conversations are too few"
+    over = "conversations" if count >= FEWEST_CONVERSATIONS else f"questions ({count} conversations: too few)"
     return f"In brackets: 95 % bootstrap intervals over {over}."

@@ -135,7 +135,7 @@ def rows_of_archive(path: Path, member: str) -> list[Row]:
 def _unreachable(place: HubPlace, err: Exception) -> HubUnreachable:
     return HubUnreachable(
         f"{place} is not in the local cache and the Hugging Face hub cannot be reached: {_first_line(err)} "
-        "Go online once, or pass a local file or folder with --data (or in PLUME_DATA)."
+        "Go online once, or pass a local file: with --data (or PLUME_DATA), or --file of conversations."
     )
 
 

@@ -2,6 +2,9 @@
 
 import gzip
 import json
+import os
+import subprocess
+import sys
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,7 @@ from eval.conversations.agentbench import read_agentbench
 from eval.conversations.benchmarks import BENCHMARKS, benchmark_of, load_conversations
 from eval.conversations.locomo import read_locomo
 from eval.conversations.longmemeval import read_longmemeval
+from eval.datasets.hub import HubPlace
 from plume_memory.errors import InvalidInput
 from tests.eval.conversations.conftest import AGENTBENCH, LOCOMO, LONGMEMEVAL, saved
 
@@ -156,3 +160,39 @@ def test_what_cannot_be_chosen_says_what_there_is(locomo_file: Path) -> None:
         load_conversations(benchmark_of("longmemeval"), locomo_file, "s")
     with pytest.raises(InvalidInput, match="has no part 'xl'; it has s, m, oracle"):
         load_conversations(benchmark_of("longmemeval"), None, "xl")
+
+
+def test_the_hub_is_asked_for_a_file_or_a_split(longmemeval_file: Path) -> None:
+    asked: list[HubPlace] = []
+
+    def file(place: HubPlace) -> Path:
+        asked.append(place)
+        return longmemeval_file
+
+    def rows(place: HubPlace) -> list[dict[str, Any]]:
+        asked.append(place)
+        return AGENTBENCH
+
+    found = load_conversations(benchmark_of("longmemeval"), None, "oracle", fetch_file=file, fetch_rows=rows)
+    pieces = load_conversations(benchmark_of("memoryagentbench"), None, fetch_file=file, fetch_rows=rows)
+
+    assert [one.id for one in found] == ["7a", "7b_abs"]
+    assert [one.id for one in pieces] == ["mills-1"]
+    assert [(one.repository, one.split, one.file) for one in asked] == [
+        ("xiaowu0162/longmemeval-cleaned", "oracle", "longmemeval_oracle.json"),
+        ("ai-hyz/MemoryAgentBench", "Accurate_Retrieval", None),
+    ]
+
+
+@pytest.mark.slow
+def test_without_a_network_a_file_of_the_hub_says_what_to_pass(tmp_path: Path) -> None:
+    code = (
+        "from eval.conversations.benchmarks import benchmark_of, load_conversations\n"
+        "from plume_memory.errors import HubUnreachable\n"
+        "try:\n    load_conversations(benchmark_of('longmemeval'), None)\nexcept HubUnreachable as err:\n    print(err)\n"
+    )
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+
+    assert "xiaowu0162/longmemeval-cleaned" in done.stdout
+    assert "--file" in done.stdout

@@ -90,19 +90,28 @@ def test_the_tables_hold_what_was_counted() -> None:
         *(scored("notes", "c", f"q{i}", (1, 4) if i else (None, None)) for i in range(5)),
         scored("notes", "c", "u", None, answerable=False, abstained=True),
         scored("notes", "c", "i", None, answerable=False, abstained=True, kind="idle", tokens=0),
-        scored("everything", "c", "q0", None, f1=0.25, answered=True),
+        *(scored("everything", "c", q, None, f1=0.25, answered=True) for q in ("q0", "q1", "q2", "q3", "q4", "u", "i")),
     ]
-    recall, kinds, answers = view(scores, {("everything", "c", "q0"): True}, seed=0, has_gold=True).tables
+    judged = {("everything", "c", "q0"): True, ("everything", "c", "q1"): False}
+    recall, kinds, answers = view(scores, judged, seed=0, has_gold=True).tables
 
     assert recall.rows[0][:3] == ("notes", "5", "40.0 [20.0, 50.0]")  # four of five have one of two gold turns first
-    assert recall.rows[0][4].startswith("80.0 ")
+    assert recall.rows[0][5].startswith("80.0 ")
     assert len(recall.rows) == 1
     assert kinds.header == ("method", "k")
     assert answers.header[1:3] == ("token F1", "judged right")
     notes, everything = answers.rows
     assert notes[:6] == ("notes", "–", "–", "0.0", "100.0", "100.0")
-    assert everything[:4] == ("everything", "25.0", "100.0", "0.0")
+    assert everything[:4] == ("everything", "25.0 [25.0, 25.0]", "50.0", "0.0")
     assert notes[-1] == "3"
+
+
+def test_a_question_that_not_every_method_was_asked_is_in_no_table() -> None:
+    both = [scored(name, "c", "q1", (1,)) for name in ("notes", "bm25")]
+    tables = view([*both, scored("bm25", "c", "q2", (None,))], {}, seed=0, has_gold=True).tables
+
+    assert [row[:3] for row in tables[0].rows] == [("notes", "1", "100.0"), ("bm25", "1", "100.0")]
+    assert "1 rows of questions that not every method" in tables[-1].notes[-1]
 
 
 def test_a_benchmark_without_gold_turns_has_no_recall_and_says_so() -> None:
