@@ -189,7 +189,8 @@ def test_without_a_network_a_file_of_the_hub_says_what_to_pass(tmp_path: Path) -
     code = (
         "from eval.conversations.benchmarks import benchmark_of, load_conversations\n"
         "from plume_memory.errors import HubUnreachable\n"
-        "try:\n    load_conversations(benchmark_of('longmemeval'), None)\nexcept HubUnreachable as err:\n    print(err)\n"
+        "try:\n    load_conversations(benchmark_of('longmemeval'), None)\n"
+        "except HubUnreachable as err:\n    print(err)\n"
     )
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
