@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from langchain_core.language_models import BaseChatModel
 
-from eval.chat_models import open_chat_model
+from eval.chat_models import open_chat_model, without_secrets
 from eval.conversations.methods import Given, Reply
 from eval.conversations.records import Question
 from eval.methods.decoding import Answerer
@@ -123,7 +123,7 @@ def open_reader(
         return None
     if name == OWN and url is None:
         return OwnModel(engine, max_new_tokens)
-    shown = name if url is None else f"{name} at {url.rpartition('@')[2]}"
+    shown = name if url is None else f"{name} at {without_secrets(url)}"
     return ChatReader(shown, open_chat_model(name, url, option="--reader", max_tokens=max_new_tokens))
 
 

@@ -50,17 +50,18 @@ class Plan:
 
     def key(self, method: Method, conversation: Conversation, question: Question) -> str:
         """What a row is found by: all that it depends on."""
-        answers = self._is_read(method) or not _ranks(method)
-        own = _ranks(method) and not isinstance(method, Ours)
+        is_read = self._is_read(method)
+        is_answered = is_read or not _ranks(method)
+        by_engine = isinstance(method, Ours) or (is_read and self._reads_with_base())
         parts = [
             EPOCH,
             self.benchmark.name,
             [conversation.id, conversation.digest, asdict(question)],
             [self.label(method), dict(method.settings)],
             self.settings.model,
-            [self.settings.device, self.settings.dtype, self.settings.hypernetwork] if not own or answers else None,
-            network_digest(self.settings, tuned=True) if isinstance(method, Ours) or self._reads_with_base() else None,
-            self.settings.max_new_tokens if answers else None,
+            [self.settings.device, self.settings.dtype, self.settings.hypernetwork] if by_engine else None,
+            network_digest(self.settings, tuned=True) if by_engine else None,
+            self.settings.max_new_tokens if is_answered else None,
         ]
         return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:24]
 
