@@ -3,6 +3,7 @@
 import os
 import sys
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 from langchain_core.language_models import BaseChatModel
 
@@ -55,6 +56,12 @@ def open_chat_model(name: str, url: str | None = None, *, option: str, max_token
     except _client_errors() as err:
         raise _unusable(f"{option} {name}", err) from err
     return made
+
+
+def without_secrets(url: str) -> str:
+    """The URL without user, password and query: it names a server in files that are passed on."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def _unusable(asked: str, err: Exception) -> InvalidInput:

@@ -16,6 +16,7 @@ from rich.console import Console
 
 from eval.commands import build as building
 from eval.commands.case import case
+from eval.commands.conversations import conversations
 from eval.commands.judge import judge
 from eval.commands.pages import pages
 from eval.commands.report import report
@@ -35,7 +36,7 @@ from plume_memory.hypernet.shipped import chosen_network
 
 app = typer.Typer(
     name="python -m eval",
-    help="Evaluate memory: MUSE-Bench, every baseline, the continual experiment.",
+    help="Evaluate memory: MUSE-Bench, every baseline, the continual experiment, public benchmarks of conversations.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -124,7 +125,7 @@ def _command(experiment: Experiment) -> Callable[..., None]:
 
 for _experiment in EXPERIMENTS:
     app.command(_experiment.name)(_command(_experiment))
-for _other in (case, judge, pages, report, stats, building.build, smoke):
+for _other in (case, conversations, judge, pages, report, stats, building.build, smoke):
     app.command(_other.__name__)(_other)
 app.add_typer(building.review, name="review")
 

@@ -128,7 +128,7 @@ _DISTILLED = ("cd", "cd oracle")
 _JUDGEMENT = ("policy", "reranker_sha256", "judge_sha256", "embedding_sha256")
 
 
-def _network_digest(settings: RunSettings, *, shipped: bool) -> str:
+def network_digest(settings: RunSettings, *, shipped: bool) -> str:
     """sha256 of a network's config, which holds its weights' hash: another network, other rows.
 
     How answers are composed with it, and what judges texts and answers, count only where a method takes these from it
@@ -159,7 +159,7 @@ def _relevant(method: MethodSpec, settings: RunSettings) -> dict[str, Any]:
     if method.kind in _WITHOUT_NETWORK:
         del chosen["hypernetwork"]
     else:
-        chosen["network"] = _network_digest(settings, shipped=method.shipped)
+        chosen["network"] = network_digest(settings, shipped=method.shipped)
         chosen["start"] = None if method.shipped else _beyond_the_papers(REPRODUCTION)
     if method.kind not in _DISTILLED:
         del chosen["distill_epochs"], chosen["distill_rate"], chosen["exam_rounds"]

@@ -2,12 +2,11 @@
 
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import urlsplit, urlunsplit
 
 import typer
 from rich.console import Console
 
-from eval.chat_models import open_judge
+from eval.chat_models import open_judge, without_secrets
 from eval.manifest import Manifest
 from eval.metrics.judge import judge_run
 from eval.rows import RowFolder
@@ -32,16 +31,10 @@ def judge(
         raise InvalidInput(f"{out} holds no rows yet; run an experiment with --out {out} first.")
     model = open_judge(judge_model, judge_url)
     # servers may have different models under one name
-    name = judge_model if judge_url is None else f"{judge_model} at {_without_secrets(judge_url)}"
+    name = judge_model if judge_url is None else f"{judge_model} at {without_secrets(judge_url)}"
     done = judge_run(rows, model, out, name, console=Console(stderr=True), workers=workers, limit=limit)
     Console().print(
         f"{done.outputs} outputs judged by {name}, {done.calls} calls now. "
         "An experiment's command with --show-only shows the column.",
         highlight=False,
     )
-
-
-def _without_secrets(url: str) -> str:
-    """The URL without user, password and query: it names a server in files that are passed on."""
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))

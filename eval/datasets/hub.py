@@ -7,7 +7,8 @@ the branch that the hub itself converted to Parquet, or from a file of the repos
 import json
 import tempfile
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -30,7 +31,7 @@ class HubPlace:
     revision: str | None = None
     """A commit or branch; the main branch when None."""
     file: str | None = None
-    """One Parquet file or zip archive of the repository, read in place of `load_dataset`."""
+    """One file of the repository, read in place of `load_dataset`: Parquet or a zip archive for `rows_of`."""
     member: str | None = None
     """The JSONL file within the archive."""
 
@@ -48,13 +49,35 @@ def rows_of(place: HubPlace) -> Sequence[Row]:
         InvalidInput: the hub has no such repository, config, split or file, or refuses it.
         MissingExtra: `datasets` is not installed.
     """
+    with _told(place):
+        return _from_file(place) if place.file else _from_split(place)
+
+
+def file_of(place: HubPlace) -> Path:
+    """Download one file of a repository, or take it from the hub's local cache, and leave reading it to others.
+
+    Args:
+        place: names a `file`, of any kind.
+
+    Raises:
+        HubUnreachable: it is not in the cache and the hub cannot be reached.
+        InvalidInput: the hub has no such repository or file, or refuses it.
+        MissingExtra: `datasets` is not installed.
+    """
+    with _told(place):
+        return _downloaded(place)
+
+
+@contextmanager
+def _told(place: HubPlace) -> Iterator[None]:
+    """The errors of the hub and of its packages as ours."""
     try:
         from datasets.exceptions import DatasetNotFoundError, DatasetsError  # noqa: PLC0415 - a second, and an extra
         from huggingface_hub import errors as hub  # noqa: PLC0415 - as above
     except ImportError as err:
         raise MissingExtra(f"Reading {place} needs {err.name}: pip install 'plume-memory[eval]'.") from err
     try:
-        return _from_file(place) if place.file else _from_split(place)
+        yield
     except hub.LocalEntryNotFoundError as err:  # of the two below as well, yet it means that nobody was reached
         raise _unreachable(place, err) from err
     except (DatasetNotFoundError, DatasetsError, hub.RepositoryNotFoundError, hub.EntryNotFoundError) as err:
@@ -73,11 +96,15 @@ def _from_split(place: HubPlace) -> Sequence[Row]:
 
 
 def _from_file(place: HubPlace) -> Sequence[Row]:
+    path = _downloaded(place)
+    return rows_of_archive(path, place.member) if place.member is not None else rows_of_parquet(path)
+
+
+def _downloaded(place: HubPlace) -> Path:
     from huggingface_hub import hf_hub_download  # noqa: PLC0415 - half a second
 
     assert place.file is not None
-    path = Path(hf_hub_download(place.repository, place.file, repo_type="dataset", revision=place.revision))
-    return rows_of_archive(path, place.member) if place.member is not None else rows_of_parquet(path)
+    return Path(hf_hub_download(place.repository, place.file, repo_type="dataset", revision=place.revision))
 
 
 def rows_of_parquet(path: Path) -> list[Row]:
@@ -108,7 +135,7 @@ def rows_of_archive(path: Path, member: str) -> list[Row]:
 def _unreachable(place: HubPlace, err: Exception) -> HubUnreachable:
     return HubUnreachable(
         f"{place} is not in the local cache and the Hugging Face hub cannot be reached: {_first_line(err)} "
-        "Go online once, or pass a local file or folder with --data (or in PLUME_DATA)."
+        "Go online once, or pass a local file: with --data (or PLUME_DATA), or --file of conversations."
     )
 
 

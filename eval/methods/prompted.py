@@ -66,10 +66,10 @@ class Retrieved:
 
         cut = [(number, text) for number, part in enumerate(transition.texts) for text in self._cut(part)]
         passages = [text for _, text in cut]
-        index = BM25Okapi([_terms(passage) for passage in passages])
+        index = BM25Okapi([terms(passage) for passage in passages])
 
         def shown(asked: MuseQuestion) -> str:
-            scores = index.get_scores(_terms(asked.question))
+            scores = index.get_scores(terms(asked.question))
             # equal scores: the later passage, the one that may have replaced the other
             best = sorted(range(len(passages)), key=lambda i: (-scores[i], -i))[: self.passages]
             lines: list[str] = []
@@ -113,6 +113,6 @@ class _Prompts:
         return ids if len(ids) <= room else ids[: room // 2] + ids[len(ids) - (room - room // 2) :]
 
 
-def _terms(text: str) -> list[str]:
+def terms(text: str) -> list[str]:
     """Lower-cased words without punctuation at their ends."""
     return [word for word in (raw.strip(".,;:!?()[]\"'").lower() for raw in text.split()) if word]
