@@ -22,7 +22,8 @@ LISTENER = "plume-listener"
 """The application name of a connection that listens: who announces counts them by it."""
 _BEGINNING = "plume-beginning"
 _ERASED, _FORGOTTEN = "plume_erased", "plume_forgotten"
-_PATIENCE_S = 2.0
+PATIENCE_S = 2.0
+"""Longest wait for those who listen."""
 _TICK_S = 0.5
 _AGAIN_S = 1.0
 _MOST_BYTES = 7000  # of PostgreSQL's 8000
@@ -123,7 +124,7 @@ def announce(database: Database, names: set[str]) -> Heard:
         if len(told.encode()) > _MOST_BYTES:
             told = json.dumps({"id": number, "names": None})
         connection.exec_driver_sql("SELECT pg_notify(%s, %s)", (_ERASED, told))
-        silent, deadline = set(waited_for), time.monotonic() + _PATIENCE_S
+        silent, deadline = set(waited_for), time.monotonic() + PATIENCE_S
         with suppress(psycopg.Error):  # the line is cut: those that are left are not heard
             while silent and time.monotonic() < deadline:
                 for heard in driver.notifies(timeout=_TICK_S, stop_after=1):
