@@ -91,8 +91,12 @@ class ArtifactStore:
                 filesystem.pipe_file(path, content)
         return sha256
 
-    def get(self, sha256: str) -> bytes:
+    def get(self, sha256: str, *, size: int = 0) -> bytes:
         """Return the bytes.
+
+        Args:
+            sha256: of them.
+            size: how many there should be, if that is known: a bucket gets the longer for them.
 
         Raises:
             ArtifactMissing: If there are none of that sha256.
@@ -100,7 +104,8 @@ class ArtifactStore:
         """
         filesystem, path = self._place(sha256)
         with self._mapped(sha256):
-            content = bytes(filesystem.cat_file(path))
+            remote = isinstance(filesystem, RemoteFiles)
+            content = filesystem.cat_file(path, size) if remote else bytes(filesystem.cat_file(path))
             self._used(filesystem, path)
         found = hashlib.sha256(content).hexdigest()
         if found != sha256:

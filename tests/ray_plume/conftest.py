@@ -28,7 +28,7 @@ class Cluster:
     make_pool: Callable[[], MemoryPool]
 
     def client(self, **options: Any) -> httpx2.Client:
-        return httpx2.Client(base_url=self.url, timeout=60, trust_env=False, **options)
+        return httpx2.Client(base_url=self.url, timeout=300, trust_env=False, **options)
 
 
 @pytest.fixture(scope="session")

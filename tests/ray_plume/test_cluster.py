@@ -24,7 +24,8 @@ pytestmark = [
 ]
 
 
-UNTIL_S = 90.0
+UNTIL_S = 250.0
+"""Twice this is within a test's own limit; what has not come until then does not come."""
 
 
 def replicas() -> int:

