@@ -136,7 +136,7 @@ def test_versions_are_derived_once_by_processes_that_begin_together(pools: tuple
 
 
 def test_a_process_opens_no_more_connections_than_it_says(url: str) -> None:
-    """The statement of docs/scaling.md: 4 of its pool, 2 to claim, 1 to listen, 1 to announce; and the one that looks."""
+    """The statement of docs/scaling.md: 4 of its pool, 2 to claim, 1 to listen, 1 to announce."""
     counted = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND backend_type = %s"
     most, is_over = 0, threading.Event()
 
