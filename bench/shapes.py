@@ -5,9 +5,9 @@
     python bench/shapes.py run gemma-2-2b --work FOLDER [--device cuda] [--tokens 2]
 
 `make` writes the model's folder (bfloat16) and a checkpoint in the reference's pickle format to where the hub's client
-looks for them; `run` goes the whole way without the hub: `plume models convert`, `Engine.load` by the model's own name, two
-updates, a question, an adapter for vLLM. Answers are gibberish: what is learnt is whether every shape fits, and memory
-and seconds here. The tokenizer is one of bytes, so a text is about four times as many tokens as with the model's own.
+looks for them; `run` goes the whole way without the hub: `plume models convert`, `Engine.load` by the model's own name,
+two updates, a question, an adapter for vLLM. Answers are gibberish: what is learnt is whether every shape fits, and
+memory and seconds here. The tokenizer is one of bytes: a text has about four times the tokens it has by the model's own.
 JSON lines, raw. Sizes: the models' public config.json; of the checkpoint the reference's training configurations.
 """
 
@@ -251,7 +251,9 @@ def size_of(path: Path) -> int:
 def prepare(name: str, work: Path) -> None:
     """Write model and checkpoint to where `Engine.load(name)` finds them; what is there stays."""
     source = named_source(name)
-    assert source is not None and source.checkpoint is not None and isinstance(source.origin, str)
+    assert source is not None
+    assert source.checkpoint is not None
+    assert isinstance(source.origin, str)
     model = hub_folder(work / "hub", source.origin)
     if not model.exists():
         write_model(SHAPES[name], model)
@@ -269,7 +271,8 @@ def run(name: str, work: Path, device: str, tokens: int) -> None:
     from plume_memory.policy import AnswerPolicy  # noqa: PLC0415 — as above
 
     source = named_source(name)
-    assert source is not None and source.checkpoint is not None
+    assert source is not None
+    assert source.checkpoint is not None
     checkpoint = hub_folder(work / "hub", source.checkpoint.repo) / source.checkpoint.filename
     for left in ("converted", "cache", "artifacts", "adapter", "log.db"):
         shutil.rmtree(work / left, ignore_errors=True)
@@ -281,10 +284,7 @@ def run(name: str, work: Path, device: str, tokens: int) -> None:
         begun = time.perf_counter()
         yield
         seconds = round(time.perf_counter() - begun, 2)
-        if device == "cuda":
-            gpu = {"peak_gpu_gib": round(torch.cuda.max_memory_allocated() / GIB, 2)}
-        else:
-            gpu = {}
+        gpu = {"peak_gpu_gib": round(torch.cuda.max_memory_allocated() / GIB, 2)} if device == "cuda" else {}
         row = {"part": part, "model": name, "device": device, "threads": torch.get_num_threads(), "seconds": seconds}
         print(json.dumps(row | peak.row() | gpu | {key: read() for key, read in more.items()}), flush=True)
 

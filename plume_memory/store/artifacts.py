@@ -34,6 +34,12 @@ from plume_memory.store.replacing import KILLED_S, sweep
 _SHA256 = re.compile("[0-9a-f]{64}")
 _TEMPORARY = ".tmp-"
 _NOWHERE = "0" * 64
+_EXTRAS = {
+    **dict.fromkeys(("s3", "s3a"), "s3"),
+    **dict.fromkeys(("gs", "gcs"), "gcs"),
+    **dict.fromkeys(("az", "abfs", "abfss", "adl"), "azure"),
+}
+"""Of this package, by the URL's scheme."""
 
 
 class ArtifactStore:
@@ -205,7 +211,7 @@ class ArtifactStore:
             try:
                 filesystem, root = fsspec.core.url_to_fs(self._root_url, **options_of(self._root_url))
             except ImportError as err:
-                raise MissingExtra(f"{self.shown} needs an fsspec package: {err}") from err
+                raise MissingExtra(_needed(self._root_url, self.shown, err)) from err
             except ValueError as err:
                 raise InvalidInput(f"{self.shown!r} is not a place for artifacts: {err}") from err
             if isinstance(filesystem, AsyncFileSystem):
@@ -247,3 +253,11 @@ class ArtifactStore:
                 os.fsync(folder)
             finally:
                 os.close(folder)
+
+
+def _needed(url: str, shown: str, error: ImportError) -> str:
+    """Say which package a place needs."""
+    extra = _EXTRAS.get(url.partition("://")[0])
+    if extra is None:
+        return f"{shown} needs a package of fsspec's that is not installed: {error}."
+    return f"{shown} needs a package that is not installed ({error}): pip install 'plume-memory[{extra}]'."

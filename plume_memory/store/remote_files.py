@@ -80,7 +80,10 @@ class RemoteFiles:
 
     def pipe_file(self, path: str, content: bytes) -> None:
         """Write a file."""
-        self._asked(lambda: self._files._pipe_file(path, content), len(content))
+        try:
+            self._asked(lambda: self._files._pipe_file(path, content), len(content))
+        except FileNotFoundError as err:  # to write needs no file: the bucket is not there
+            raise self._failed(err) from err
 
     def isfile(self, path: str) -> bool:
         """Tell whether there is a file."""
