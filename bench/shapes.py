@@ -7,7 +7,7 @@
 `make` writes the model's folder (bfloat16) and a checkpoint in the reference's pickle format to where the hub's client
 looks for them; `run` goes the whole way without the hub: `plume models convert`, `Engine.load` by the model's own name,
 two updates, a question, an adapter for vLLM. Answers are gibberish: what is learnt is whether every shape fits, and
-memory and seconds here. The tokenizer is one of bytes: a text has about four times the tokens it has by the model's own.
+memory and seconds here. The tokenizer is one of bytes: a text has about four times its usual tokens.
 JSON lines, raw. Sizes: the models' public config.json; of the checkpoint the reference's training configurations.
 """
 

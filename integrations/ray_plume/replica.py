@@ -12,6 +12,7 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message, Scope
 
+from plume_memory.errors import ModelError
 from plume_memory.pool import MemoryPool
 from plume_memory.server.app import create_app
 from plume_memory.server.health import is_stuck
@@ -39,7 +40,7 @@ class Replica:
     Raises:
         SchemaError: the database belongs to another release.
         StoreUnavailable: the database cannot be opened.
-        RuntimeError: the model cannot be loaded; the replica's log says why.
+        ModelError: the model cannot be loaded, the clock is wrong, or peers answer otherwise; the log says which.
     """
 
     def __init__(self, make_pool: Callable[[], MemoryPool], settings: ServerSettings, mark: str) -> None:
@@ -47,7 +48,7 @@ class Replica:
         self._serving = self._app.state.serving
         warm(self._serving).join()  # Ray Serve sends requests once this returns
         if not self._serving.condition.is_warm:
-            raise RuntimeError("The model could not be loaded; the replica's log says why.")
+            raise ModelError("This replica cannot serve: its log says why (model, clock, or its peers' answers).")
         self._running: set[asyncio.Task[None]] = set()
         self._ending = asyncio.Event()
         self._life: asyncio.Task[None] | None = None

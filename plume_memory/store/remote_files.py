@@ -35,6 +35,9 @@ _NOWHERE = "nowhere"
 _TRIES = 2
 """A connection that was kept open may be closed at the other end; one try more finds out."""
 
+_FULL = ("XMinioStorageFull", "QuotaExceeded", "StorageFull", "InsufficientCapacity")
+"""Codes of stores that have a size, as MinIO and Ceph; S3's own has none."""
+
 Call = Callable[[], Coroutine[Any, Any, Any]]
 
 
@@ -230,9 +233,13 @@ class RemoteFiles:
             self._away_since = None
 
     def _failed(self, error: BaseException, longest_s: float | None = None) -> ArtifactsUnavailable:
+        is_full = _code_of(error) in _FULL
         with self._lock:
             self.failures += 1
-            self._away_since = time.monotonic()
+            if not is_full:  # what it has can still be read
+                self._away_since = time.monotonic()
+        if is_full:
+            return ArtifactsUnavailable(f"{self._shown} has no room left ({error}): make room, or raise its quota.")
         said = str(error) or f"no answer within {longest_s or ANSWER_S:.3g} s"
         return ArtifactsUnavailable(f"{self._shown} cannot be used: {type(error).__name__}: {said}")
 
@@ -247,5 +254,10 @@ def _next_page(found: dict[str, Any]) -> dict[str, str] | None:
 
 def _is_of_bucket(error: FileNotFoundError) -> bool:
     """Tell whether the bucket itself is not there: its file may be anywhere else."""
-    response = getattr(error.__cause__, "response", None) or {}
-    return bool(response.get("Error", {}).get("Code") == "NoSuchBucket")
+    return _code_of(error) == "NoSuchBucket"
+
+
+def _code_of(error: BaseException) -> str:
+    """S3's name of an error; empty of any other's."""
+    response = getattr(error, "response", None) or getattr(error.__cause__, "response", None) or {}
+    return str(response.get("Error", {}).get("Code", ""))

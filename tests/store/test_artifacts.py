@@ -104,9 +104,10 @@ class StandIn(AsyncFileSystemWrapper):
     def __init__(self, **_: object) -> None:
         super().__init__(fs=fsspec.filesystem("memory"))
         self.protocol = "gs"
+        self._pipe_file = self._piped
 
-    async def _pipe_file(self, path: str, value: bytes, **options: object) -> None:
-        if path.startswith("nobody"):
+    async def _piped(self, path: str, value: bytes, **options: object) -> None:
+        if "nobody" in path:
             raise FileNotFoundError(path)
         self.sync_fs.pipe_file(path, value)
 

@@ -13,6 +13,9 @@ import pytest
 from plume_memory import Engine, ParametricMemory
 from plume_memory.errors import ArtifactDamaged, ArtifactError, ArtifactMissing, ArtifactsUnavailable
 from plume_memory.policy import AnswerPolicy
+from plume_memory.pool import MemoryPool
+from plume_memory.server.app import create_app
+from plume_memory.server.running import warm
 from plume_memory.store import remote_files
 from plume_memory.store.artifacts import ArtifactStore
 from plume_memory.testing import HashParameterizer, tiny_base
@@ -158,6 +161,34 @@ def test_a_bucket_that_is_not_there_is_no_missing_artifact(bucket: Bucket) -> No
     for call in (store.check, lambda: store.get("a" * 64), lambda: store.put(b"x")):
         with pytest.raises(ArtifactsUnavailable):
             call()
+
+
+def test_a_full_bucket_says_so_and_goes_on_giving_what_it_has(bucket: Bucket, tmp_path: Path) -> None:
+    store = ArtifactStore(bucket.url)
+    sha256 = store.put(b"content")
+    with bucket.fault("full"):
+        with pytest.raises(ArtifactsUnavailable, match="has no room left"):
+            store.put(b"more")
+        assert store.get(sha256) == b"content"
+        with memory_of(bucket, tmp_path) as memory:
+            memory.update("Bob has a boat.")
+            assert memory.ask("Who has a boat?", unknown="bare").version == 1
+
+
+def test_a_server_whose_bucket_refuses_its_key_says_so_at_its_start_and_serves(
+    bucket: Bucket, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine = Engine(BASE, HashParameterizer(BASE), AnswerPolicy(max_new_tokens=4, unit_tokens=64))
+    with (
+        MemoryPool(f"sqlite:///{tmp_path / 'log'}.db", artifacts=bucket.url, engine=engine) as pool,
+        bucket.fault("denied"),
+        caplog.at_level(logging.ERROR),
+    ):
+        serving = create_app(pool).state.serving
+        warm(serving).join()
+        assert serving.condition.is_warm
+    assert "cannot be kept" in caplog.text
+    assert "InvalidAccessKeyId" in caplog.text or "PermissionError" in caplog.text
 
 
 def test_an_endpoint_that_is_not_there_is_said_soon(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
