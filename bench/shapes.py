@@ -42,6 +42,8 @@ LATENT, RANK, QUERIES, BLOCKS, PRE_HEAD = 512, 8, 8, 9, 1
 HEADS, KV_HEADS, HEAD = 16, 4, 128
 ROWS, TOKENS = 2, 1024
 """Of the table: decode rows of one question, and tokens that each holds."""
+CHUNK = 8192
+"""Tokens of a history that the network sees at once, by the default policy."""
 SHARD_BYTES = 2 << 30
 GIB = 2**30
 
@@ -138,6 +140,10 @@ def arithmetic(name: str) -> dict[str, Any]:
     # the adapter of a row: the history's chunks and the bias block; here of eight chunks, the most that was trained
     row = ROWS * (TOKENS * kv + 2 * (8 + 1) * chunk)
     head = LATENT * layers * (inner + hidden)
+    # one layer over the longest chunk: the MLP's three; where scores are capped, they too, as their sum and weights
+    chunk_bytes = 3 * CHUNK * inner * 2
+    if "attn_logit_softcapping" in s:
+        chunk_bytes = max(chunk_bytes, s["num_attention_heads"] * CHUNK**2 * (2 + 2 + 4 + 2))
     return {
         "part": "arithmetic",
         "model": name,
@@ -149,10 +155,11 @@ def arithmetic(name: str) -> dict[str, Any]:
         "checkpoint_bytes_float32": 4 * (perceiver + others),
         "of_it_the_head_bytes": 4 * head,
         "factors_bytes_per_chunk_float32": 4 * chunk,
-        "features_bytes_per_1024_tokens_bf16": 2 * layers * 1024 * hidden,
         "one_question_bytes": row,
-        "gpu_bytes_one_question": weights + hypernetwork + row,
+        "update_of_8192_tokens_bytes": chunk_bytes,
+        "gpu_bytes_1_question": weights + hypernetwork + row,
         "gpu_bytes_16_questions": weights + hypernetwork + 16 * row,
+        "gpu_bytes_longest_update": weights + hypernetwork + chunk_bytes,
     }
 
 
