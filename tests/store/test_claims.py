@@ -4,14 +4,19 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO
 
 import pytest
 
 from plume_memory.pool import MemoryPool
+from plume_memory.store.database import Database
+from plume_memory.store.log import Log
+from plume_memory.store.sources import Sources
 from plume_memory.testing import tiny_engine
 
 DATABASES = ("postgresql",)
@@ -106,3 +111,22 @@ def test_the_claim_of_a_killed_worker_is_taken_over(start: Start) -> None:
     go(waiting)
     stuck.send_signal(signal.SIGKILL)
     assert sorted(derived_by(waiting)) == [f"{NAMES[0]} has a cat.", f"{NAMES[0]} lives in Bern."]
+
+
+def test_readers_that_note_the_same_artifact_at_once_are_no_error(database: Database) -> None:
+    Log(database).append("alice", "Alice lives in Bern.")
+    readers, keys = 8, [f"{number:064x}" for number in range(40)]
+    together = threading.Barrier(readers)
+
+    def note(_: int) -> list[bool]:
+        sources, noted = Sources(database, "alice", last_erasure=0), []
+        try:
+            for key in keys:
+                together.wait(300)
+                noted.append(sources.note(key, key))
+        finally:
+            together.abort()  # nobody waits for one that failed
+        return noted
+
+    with ThreadPoolExecutor(readers) as threads:
+        assert all(all(noted) for noted in threads.map(note, range(readers)))
