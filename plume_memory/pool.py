@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from plume_memory import __version__
 from plume_memory.background import Deriver
 from plume_memory.errors import InvalidInput, MemoryClosed, cannot_be_copied
 from plume_memory.forks import Lock
@@ -24,6 +25,7 @@ from plume_memory.store.database import CONNECTIONS, Database
 from plume_memory.store.log import Log
 from plume_memory.store.memories import not_found
 from plume_memory.store.paths import default_artifacts
+from plume_memory.store.peers import check_peers, kind_of
 
 if TYPE_CHECKING:  # torch is imported when an answer is first asked for
     from typing import Unpack
@@ -91,6 +93,7 @@ class MemoryPool:
         self._model, self._hypernetwork, self._policy, self._progress = model, hypernetwork, policy, progress
         self._artifacts = ArtifactStore(artifacts or default_artifacts(url))
         self._engine = engine
+        self._asked_by_name = engine is None
         self._database = Database(url, connections=connections)
         self._open: OrderedDict[str, ParametricMemory] = OrderedDict()
         self._lock = Lock()
@@ -224,6 +227,17 @@ class MemoryPool:
                     self._model, hypernetwork=self._hypernetwork, policy=self._policy, progress=self._progress
                 )
             return self._engine
+
+    def check_peers(self) -> None:
+        """Load the engine, and refuse to be on a PostgreSQL database with processes that answer otherwise by its name.
+
+        Raises:
+            ModelError: see `store.peers.check_peers`; or the model cannot be loaded.
+            StoreUnavailable: the database cannot be asked.
+        """
+        given = self._hypernetwork if self._asked_by_name else "given"
+        kind = kind_of([__version__, self.model, given], self.engine.fingerprint)
+        check_peers(self._opened(), self._listener, kind)
 
     def on_erasure(self, forget: Forget) -> None:
         """Have a function called, in a thread, when any process erases something from memories of this database."""

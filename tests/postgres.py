@@ -92,8 +92,7 @@ class PostgresServer:
 
     def start(self) -> None:
         """Start the server and wait until it answers."""
-        given = [part for name, value in self._settings.items() for part in ("-c", f"{name}={value}")]
-        command = [self._programs / "postgres", "-D", self._folder / "data", "-k", self._folder, *given]
+        command = self._command(self._settings)
         deadline = time.monotonic() + START_S
         self._process = self._popen(command)
         while not self._answers():
@@ -106,6 +105,18 @@ class PostgresServer:
                     raise RuntimeError(f"PostgreSQL did not start: {self._log_tail()}")
                 self._process = self._popen(command)
             time.sleep(0.02)
+
+    def recover(self, *, takes_readers: bool) -> None:
+        """Start the server as a standby that waits for more of its primary's log, and do not wait until it answers."""
+        signalled = self._folder / "data" / "standby.signal"
+        signalled.touch()
+        if self._account is not None:
+            os.chown(signalled, self._account.pw_uid, self._account.pw_gid)
+        settings = self._settings | {"hot_standby": "on" if takes_readers else "off"}
+        given = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+        self._process = self._popen(
+            [self._programs / "postgres", "-D", self._folder / "data", "-k", self._folder, *given]
+        )
 
     def stop(self) -> None:
         """Stop the server in order: connections are cut, what was committed is written out."""
@@ -134,6 +145,10 @@ class PostgresServer:
     def _execute(self, statement: sql.Composed) -> None:
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
             connection.execute(statement)
+
+    def _command(self, settings: dict[str, str]) -> list[Any]:
+        given = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+        return [self._programs / "postgres", "-D", self._folder / "data", "-k", self._folder, *given]
 
     def _popen(self, command: list[Any]) -> "subprocess.Popen[bytes]":
         with (self._folder / "log").open("wb") as log:

@@ -5,21 +5,28 @@ replicas; what a replica holds beside them can be lost.
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from typing import Any
 
-from starlette.types import Message, Scope
+from starlette.types import ASGIApp, Message, Scope
 
+from plume_memory.errors import ModelError
 from plume_memory.pool import MemoryPool
 from plume_memory.server.app import create_app
 from plume_memory.server.health import is_stuck
+from plume_memory.server.problems import RETRY_S, Problem, Refused, response
 from plume_memory.server.running import warm
 from plume_memory.server.settings import ServerSettings
 from ray_plume.scaling import load_of
 
+_LOGGER = logging.getLogger(__name__)
 _AHEAD = 64
 """Messages that an application may be ahead of who reads them."""
+BEGIN_S = 60.0
+"""Longest that the application's own start may take."""
+_NOT_BEGUN = Problem(503, "not-begun", "This replica could not begin to serve; ask again.", RETRY_S)
 
 
 class Replica:
@@ -33,7 +40,7 @@ class Replica:
     Raises:
         SchemaError: the database belongs to another release.
         StoreUnavailable: the database cannot be opened.
-        RuntimeError: the model cannot be loaded; the replica's log says why.
+        ModelError: the model cannot be loaded, the clock is wrong, or peers answer otherwise; the log says which.
     """
 
     def __init__(self, make_pool: Callable[[], MemoryPool], settings: ServerSettings, mark: str) -> None:
@@ -41,7 +48,7 @@ class Replica:
         self._serving = self._app.state.serving
         warm(self._serving).join()  # Ray Serve sends requests once this returns
         if not self._serving.condition.is_warm:
-            raise RuntimeError("The model could not be loaded; the replica's log says why.")
+            raise ModelError("This replica cannot serve: its log says why (model, clock, or its peers' answers).")
         self._running: set[asyncio.Task[None]] = set()
         self._ending = asyncio.Event()
         self._life: asyncio.Task[None] | None = None
@@ -54,7 +61,11 @@ class Replica:
             scope: of HTTP; what can be sent between processes.
             body: whole.
         """
-        await self._begun()
+        try:
+            await self._begun()
+        except Refused as err:
+            yield await _messages_of(response(err.problem, scope["path"], ""), scope)
+            return
         sent: asyncio.Queue[Message | None] = asyncio.Queue(_AHEAD)
         gone = asyncio.Event()
         bodies = [body]
@@ -114,17 +125,42 @@ class Replica:
             await self._life
 
     async def _begun(self) -> None:
-        """Start the application's lifespan with the first request: in a task of its own, which also ends it."""
+        """Start the application's lifespan with the first request: in a task of its own, which also ends it.
+
+        Raises:
+            Refused: it did not start, or not within `BEGIN_S`. The next request tries anew.
+        """
         async with self._beginning:
-            if self._life is None:
-                ready = asyncio.Event()
-                self._life = asyncio.create_task(self._live(ready))
-                await ready.wait()
+            if self._life is not None:
+                return
+            ready = asyncio.Event()
+            life, waiting = asyncio.create_task(self._live(ready)), asyncio.create_task(ready.wait())
+            await asyncio.wait({life, waiting}, timeout=BEGIN_S, return_when=asyncio.FIRST_COMPLETED)
+            waiting.cancel()
+            if not ready.is_set():
+                life.cancel()
+                (why,) = await asyncio.gather(life, return_exceptions=True)
+                _LOGGER.error("The application did not start within %g s, or failed.", BEGIN_S, exc_info=why)
+                raise Refused(_NOT_BEGUN)
+            self._life = life
 
     async def _live(self, ready: asyncio.Event) -> None:
         async with self._app.router.lifespan_context(self._app):
             ready.set()
             await self._ending.wait()
+
+
+async def _messages_of(answer: ASGIApp, scope: Scope) -> list[Message]:
+    messages: list[Message] = []
+
+    async def nothing() -> Message:
+        return {"type": "http.disconnect"}
+
+    async def keep(message: Message) -> None:
+        messages.append(message)
+
+    await answer(scope, nothing, keep)
+    return messages
 
 
 def plain(scope: Scope) -> dict[str, Any]:

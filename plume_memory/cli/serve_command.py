@@ -47,7 +47,8 @@ def serve(
     ] = 1200,
     workers: Annotated[int, typer.Option("--workers", help="Only 1: one process has the model.")] = 1,
     connections: Annotated[
-        int, typer.Option("--connections", min=2, help="To PostgreSQL, of one process at most.")
+        int,
+        typer.Option("--connections", min=2, help="To PostgreSQL, of one process; some beside them: docs/scaling.md."),
     ] = CONNECTIONS,
     ray: Annotated[
         bool, typer.Option("--ray", help="Serve with replicas on Ray Serve, on PostgreSQL; extra `ray`.")

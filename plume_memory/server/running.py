@@ -16,11 +16,12 @@ from types import FrameType
 import uvicorn
 from fastapi import FastAPI
 
-from plume_memory.errors import InvalidInput, PlumeError
+from plume_memory.errors import ArtifactError, InvalidInput, MissingExtra, PlumeError
 from plume_memory.heap import give_back_freed_memory
 from plume_memory.server.connections import patience
 from plume_memory.server.state import Serving
 from plume_memory.store.keys import Keys
+from plume_memory.store.peers import check_clock
 
 _LOGGER = logging.getLogger(__name__)
 _TICK_S = 0.1
@@ -96,7 +97,10 @@ def server_of(app: FastAPI, *, host: str, port: int) -> DrainingServer:
 
 
 def warm(serving: Serving) -> threading.Thread:
-    """Load the model in a thread and let it answer once: until then the server lives, and is not ready."""
+    """Load the model in a thread and let it answer once: until then the server lives, and is not ready.
+
+    Nor is it with another clock than the database's, or another engine than its peers' of the same name.
+    """
     thread = threading.Thread(target=_warm, args=[serving], name="plume-warm", daemon=True)
     thread.start()
     return thread
@@ -105,10 +109,17 @@ def warm(serving: Serving) -> threading.Thread:
 def _warm(serving: Serving) -> None:
     from plume_memory.answering.pinned import Snapshot  # noqa: PLC0415 — torch: seconds
 
+    pool = serving.pool
     try:
-        Snapshot.of_nothing(serving.pool.engine).ask("Hello?", max_new_tokens=1, unknown="bare")
+        pool.artifacts.check()
+    except (ArtifactError, MissingExtra) as err:  # nobody waits for it: what it would keep is made again
+        _LOGGER.error("What is derived cannot be kept, and is made again each time: %s", err)
+    try:
+        check_clock(pool.database)
+        Snapshot.of_nothing(pool.engine).ask("Hello?", max_new_tokens=1, unknown="bare")
+        pool.check_peers()
     except PlumeError as err:
-        _LOGGER.error("The model could not be loaded: the server is not ready.", exc_info=err)
+        _LOGGER.error("The server is not ready, and does not become so: %s", err, exc_info=err)
         return
     serving.condition.is_warm = True
 

@@ -13,20 +13,28 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from plume_memory.errors import PlumeError
+import sqlalchemy as sa
+
+from plume_memory.errors import PlumeError, StoreUnavailable
 from plume_memory.forks import Lock
 from plume_memory.store.database import Database
 
 _LOGGER = logging.getLogger(__name__)
 LISTENER = "plume-listener"
-"""The application name of a connection that listens: who announces counts them by it."""
+"""Begins the application name of a connection that listens: who announces counts them by it. What the process answers
+with may follow (peers.py)."""
 _BEGINNING = "plume-beginning"
 _ERASED, _FORGOTTEN = "plume_erased", "plume_forgotten"
-_PATIENCE_S = 2.0
+PATIENCE_S = 2.0
+"""Longest wait for those who listen."""
 _TICK_S = 0.5
 _AGAIN_S = 1.0
+TOLD_S = 60.0
+"""Longest that beginning to listen may take for who waits for it."""
 _MOST_BYTES = 7000  # of PostgreSQL's 8000
-_LISTENING = f"SELECT pid FROM pg_stat_activity WHERE application_name = '{LISTENER}' AND datname = current_database()"
+_LISTENING = (
+    f"SELECT pid FROM pg_stat_activity WHERE application_name LIKE '{LISTENER}%%' AND datname = current_database()"
+)
 
 Forget = Callable[[frozenset[str] | None], None]
 """Lets go of what is held of some memories, by their names in the log; None: of all."""
@@ -53,6 +61,8 @@ class Listener:
         self._beginning = Lock()
         self._is_closed = threading.Event()
         self._thread: threading.Thread | None = None
+        self._kind = ""
+        self._is_told = threading.Event()
 
     def begin(self) -> None:
         """Listen from now on; a forked child begins anew. Of SQLite nothing is begun."""
@@ -62,6 +72,19 @@ class Listener:
             self._process = os.getpid()
             self._thread = threading.Thread(target=self._run, name=LISTENER, daemon=True)
             self._thread.start()
+
+    def tell(self, kind: str) -> None:
+        """Have the name of the connection say what this process answers with, from now on; return once it does.
+
+        Raises:
+            StoreUnavailable: it does not after `TOLD_S`.
+        """
+        if kind != self._kind:
+            self._is_told.clear()
+            self._kind = kind
+        self.begin()
+        if not self._is_told.wait(TOLD_S):
+            raise StoreUnavailable(f"{self._database.url} could not be listened to within {TOLD_S:g} s; see the log.")
 
     def close(self) -> None:
         """Stop listening. Twice is allowed."""
@@ -83,12 +106,13 @@ class Listener:
     def _listen(self) -> None:
         with self._database.apart(_BEGINNING) as connection:
             connection.exec_driver_sql(f"LISTEN {_ERASED}")
-            # only now: who has the name is waited for, and hears
-            connection.exec_driver_sql("SELECT set_config('application_name', %s, false)", (LISTENER,))
+            named = self._name(connection)  # only now: who has the name is waited for, and hears
             driver: Any = connection.connection.dbapi_connection
             own = driver.info.backend_pid
             self._forget(None)  # what was announced before was not heard
             while not self._is_closed.is_set():
+                if named != self._kind:
+                    named = self._name(connection)
                 for heard in list(driver.notifies(timeout=_TICK_S, stop_after=1)):  # it holds the connection
                     try:
                         number, names = _told(heard.payload)
@@ -97,6 +121,14 @@ class Listener:
                         continue
                     self._forget(names)
                     driver.execute("SELECT pg_notify(%s, %s)", [_FORGOTTEN, f"{number}:{own}"])
+
+    def _name(self, connection: sa.Connection) -> str:
+        kind = self._kind
+        name = f"{LISTENER} {kind}".strip()
+        connection.exec_driver_sql("SELECT set_config('application_name', %s, false)", (name,))
+        if kind:
+            self._is_told.set()
+        return kind
 
 
 def _told(payload: str) -> tuple[str, frozenset[str] | None]:
@@ -123,7 +155,7 @@ def announce(database: Database, names: set[str]) -> Heard:
         if len(told.encode()) > _MOST_BYTES:
             told = json.dumps({"id": number, "names": None})
         connection.exec_driver_sql("SELECT pg_notify(%s, %s)", (_ERASED, told))
-        silent, deadline = set(waited_for), time.monotonic() + _PATIENCE_S
+        silent, deadline = set(waited_for), time.monotonic() + PATIENCE_S
         with suppress(psycopg.Error):  # the line is cut: those that are left are not heard
             while silent and time.monotonic() < deadline:
                 for heard in driver.notifies(timeout=_TICK_S, stop_after=1):

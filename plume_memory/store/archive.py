@@ -88,11 +88,11 @@ def _write(
     written, left_out = 0, 0
     if artifacts is not None:
         lines: list[bytes] = []
-        for key, kind, sha256 in _derivations(connection, found.id):
+        for key, kind, sha256, size in _derivations(connection, found.id):
             name = f"{ARTIFACTS}{sha256}"
             if name not in members:
                 try:
-                    content = artifacts.get(sha256)
+                    content = artifacts.get(sha256, size=size)
                 except ArtifactError:  # a cache: what is not there is counted, and the log rebuilds it
                     left_out += 1
                     continue
@@ -144,7 +144,8 @@ def _memory(connection: sa.Connection, found: FoundMemory) -> dict[str, Any]:
     }
 
 
-def _derivations(connection: sa.Connection, memory_id: int) -> list[tuple[str, str, str]]:
-    query = sa.select(DerivationRow.key, DerivationRow.kind, DerivationRow.sha256)
+def _derivations(connection: sa.Connection, memory_id: int) -> list[tuple[str, str, str, int]]:
+    query = sa.select(DerivationRow.key, DerivationRow.kind, DerivationRow.sha256, DerivationRow.size)
     query = query.join(SourceRow, SourceRow.key == DerivationRow.key).where(SourceRow.memory_id == memory_id)
-    return [(row.key, row.kind, row.sha256) for row in connection.execute(query.distinct().order_by(DerivationRow.key))]
+    rows = connection.execute(query.distinct().order_by(DerivationRow.key))
+    return [(row.key, row.kind, row.sha256, row.size) for row in rows]

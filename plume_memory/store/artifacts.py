@@ -34,6 +34,12 @@ from plume_memory.store.replacing import KILLED_S, sweep
 _SHA256 = re.compile("[0-9a-f]{64}")
 _TEMPORARY = ".tmp-"
 _NOWHERE = "0" * 64
+_EXTRAS = {
+    **dict.fromkeys(("s3", "s3a"), "s3"),
+    **dict.fromkeys(("gs", "gcs"), "gcs"),
+    **dict.fromkeys(("az", "abfs", "abfss", "adl"), "azure"),
+}
+"""Of this package, by the URL's scheme."""
 
 
 class ArtifactStore:
@@ -91,8 +97,12 @@ class ArtifactStore:
                 filesystem.pipe_file(path, content)
         return sha256
 
-    def get(self, sha256: str) -> bytes:
+    def get(self, sha256: str, *, size: int = 0) -> bytes:
         """Return the bytes.
+
+        Args:
+            sha256: of them.
+            size: how many there should be, if that is known: a bucket gets the longer for them.
 
         Raises:
             ArtifactMissing: If there are none of that sha256.
@@ -100,7 +110,8 @@ class ArtifactStore:
         """
         filesystem, path = self._place(sha256)
         with self._mapped(sha256):
-            content = bytes(filesystem.cat_file(path))
+            remote = isinstance(filesystem, RemoteFiles)
+            content = filesystem.cat_file(path, size) if remote else bytes(filesystem.cat_file(path))
             self._used(filesystem, path)
         found = hashlib.sha256(content).hexdigest()
         if found != sha256:
@@ -200,7 +211,7 @@ class ArtifactStore:
             try:
                 filesystem, root = fsspec.core.url_to_fs(self._root_url, **options_of(self._root_url))
             except ImportError as err:
-                raise MissingExtra(f"{self.shown} needs an fsspec package: {err}") from err
+                raise MissingExtra(_needed(self._root_url, self.shown, err)) from err
             except ValueError as err:
                 raise InvalidInput(f"{self.shown!r} is not a place for artifacts: {err}") from err
             if isinstance(filesystem, AsyncFileSystem):
@@ -242,3 +253,11 @@ class ArtifactStore:
                 os.fsync(folder)
             finally:
                 os.close(folder)
+
+
+def _needed(url: str, shown: str, error: ImportError) -> str:
+    """Say which package a place needs."""
+    extra = _EXTRAS.get(url.partition("://")[0])
+    if extra is None:
+        return f"{shown} needs a package of fsspec's that is not installed: {error}."
+    return f"{shown} needs a package that is not installed ({error}): pip install 'plume-memory[{extra}]'."

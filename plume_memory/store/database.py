@@ -42,6 +42,7 @@ CONNECTIONS = 16
 """To PostgreSQL, of one process at most, where nobody says. Half of them may write: writers that wait for each other's
 locks leave the others to readers."""
 _ATTEMPTS = 5  # at a transaction that the database takes back
+_CLAIM = "plume-claim"
 _LOCK_NOT_AVAILABLE = "55P03"
 _PAUSE_S = 0.02  # after the first attempt; doubles with each
 _RECONNECT_S = 5.0  # a server that answered before is waited for: it is restarting
@@ -57,8 +58,8 @@ class Database:
         busy_timeout_s: Longest wait for another writer, for a free connection, or to be connected.
         statement_timeout_s: Longest that PostgreSQL may work on one statement. SQLite has no such limit: its
             statements run in this process.
-        connections: To PostgreSQL, of this process at most. They are opened when they are needed, and half of them
-            stay open.
+        connections: To PostgreSQL, of this process at most; beside them half as many for claims, and one for each
+            name that `apart` is asked for. They are opened when they are needed, and half of them stay open.
 
     Raises:
         InvalidInput: If the URL cannot be parsed or names another database or driver, a timeout is not more than
@@ -85,6 +86,7 @@ class Database:
         self._is_closed = False
         self._opening = Lock()
         self._writing = self._new_turns()
+        self._apart: dict[str, threading.Semaphore] = {}
 
     @property
     def url(self) -> str:
@@ -167,9 +169,30 @@ class Database:
     def apart(self, name: str) -> Iterator[sa.Connection]:
         """Yield a connection of PostgreSQL beside the pool: each statement is a transaction, and locks outlive it.
 
+        This process has one of a name at a time, and others wait for it as for one of the pool.
+
         Args:
             name: what the server's list of sessions calls it.
+
+        Raises:
+            StoreUnavailable: the one before was not over within the busy timeout.
         """
+        turns = self._turns_beside(name, 1)
+        if not turns.acquire(timeout=self._busy_timeout_s):
+            raise StoreUnavailable(f"{self.url} is busy: another thread has its {name} for too long; try again.")
+        try:
+            with self._beside(name) as connection:
+                yield connection
+        finally:
+            turns.release()
+
+    def _turns_beside(self, name: str, most: int) -> threading.Semaphore:
+        self._made()  # in a forked child they begin anew
+        with self._opening:
+            return self._apart.setdefault(name, threading.Semaphore(most))
+
+    @contextmanager
+    def _beside(self, name: str) -> Iterator[sa.Connection]:
         with mapped(self._url), self._connected() as connection:
             connection.execution_options(isolation_level="AUTOCOMMIT")
             connection.detach()  # it is closed at the end, and is none of the pool's
@@ -181,12 +204,24 @@ class Database:
         """Hold a claim that one process at a time has, and wait for the one that has it; its death ends the claim.
 
         For work that need not be done twice and may be: who has waited for the busy timeout goes on without. SQLite's
-        processes do not wait for each other.
+        processes do not wait for each other. Half as many claims as connections are held or waited for at a time.
         """
         if self._is_sqlite:
             yield
             return
-        with self.apart("plume-claim") as connection:
+        turns = self._turns_beside(_CLAIM, self._connections // 2)
+        if not turns.acquire(timeout=self._busy_timeout_s):
+            yield
+            return
+        try:
+            with self._claim(what):
+                yield
+        finally:
+            turns.release()
+
+    @contextmanager
+    def _claim(self, what: str) -> Iterator[None]:
+        with self._beside(_CLAIM) as connection:
             connection.exec_driver_sql("SET statement_timeout = 0")  # lock_timeout is what ends the wait
             try:
                 connection.exec_driver_sql("SELECT pg_advisory_lock(hashtextextended(%s, 0))", (what,))
@@ -279,7 +314,7 @@ class Database:
             if self._engine is not None and self._process != os.getpid():
                 # A fork inherits its parent's sockets and file locks: forget them without closing.
                 self._engine.dispose(close=False)
-                self._engine, self._writing = None, self._new_turns()
+                self._engine, self._writing, self._apart = None, self._new_turns(), {}
             if self._engine is None:
                 with driver_needed(self._url):
                     self._engine = self._new_engine()

@@ -60,7 +60,7 @@ class DerivedCache:
         if known is None:
             return None
         try:
-            return self._artifacts.get(known.sha256)
+            return self._artifacts.get(known.sha256, size=known.size)
         except ArtifactsUnavailable as err:
             self._warn_once(known.kind, err)
         except ArtifactError as err:

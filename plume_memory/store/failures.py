@@ -21,11 +21,14 @@ _POSTGRESQL_ADVICE = {
     "55P03": "is locked by another writer, longer than the busy timeout: try again",
     "57014": "cancelled a statement that ran longer than the statement timeout, or that an administrator stopped: "
     "{}allow it more time (statement_timeout_s) or try again",
-    "25006": "is read-only: give a place you may write to",
+    "25006": "is read-only, perhaps a standby or still in recovery: {}give one that may be written to, or wait",
     "53100": "has no room left on its disk: {}make room and try again",
     "53300": "admits no further connection: close others, or raise its max_connections",
     "42501": "denies the user of this URL what was asked: grant it, or give another user",
 }
+
+_NOT_YET = ("the database system is ", "Hot standby mode is disabled", "Consistent recovery state")
+"""Of 57P03, which the driver gives no code of, in the server's first language."""
 
 _NO_SECRETS = frozenset(
     (
@@ -114,6 +117,10 @@ def _named(url: sa.URL, err: exc.DBAPIError, undone: str) -> StoreUnavailable:
         )
     if state in _POSTGRESQL_ADVICE:
         return StoreUnavailable(f"{name} {_POSTGRESQL_ADVICE[state].format(undone)} ({found}).")
+    if state is None and any(words in found for words in _NOT_YET):
+        return StoreUnavailable(
+            f"{name} takes no connections: it starts, ends, or is in recovery ({found}): wait, or give its primary."
+        )
     if state is None:  # the driver's own: there was no server to give a code
         return StoreUnavailable(f"{name} cannot be reached ({found}): check the URL, and that the server runs.")
     return StoreUnavailable(f"{name}: {found}")

@@ -1,6 +1,7 @@
 """Files of a bucket, through fsspec, and nobody waits long for them: what is derived can be made again without them.
 
-Every call has `ANSWER_S`, tries again included. One that fails, for whatever reason but that there is no such file,
+Every call has `ANSWER_S`, tries again included, and one that moves bytes a second more for each `LEAST_BYTES_S` of
+them. One that fails, for whatever reason but that there is no such file,
 says that the place is away: for `LOOK_AGAIN_S` calls then fail at once, and after that until a look in the background
 finds it again. So a dead store holds up a request once, and not at every text it reads.
 
@@ -20,7 +21,11 @@ from plume_memory.forks import Lock
 _LOGGER = logging.getLogger(__name__)
 
 ANSWER_S = 1.5
-"""Longest that a call may take."""
+"""Longest that a call may take, but for the bytes that it moves."""
+LEAST_BYTES_S = 4 << 20
+"""Bytes a second that a place moves at least; a slower one counts as away."""
+_READ_S = 600.0
+"""Of a socket: a call's own limit ends it before, and what is sent to a slow place has no answer for as long."""
 LOOK_AGAIN_S = 5.0
 _SPARE_S = 0.3
 """For the loop to say that the time is over."""
@@ -30,6 +35,9 @@ _NOWHERE = "nowhere"
 _TRIES = 2
 """A connection that was kept open may be closed at the other end; one try more finds out."""
 
+_FULL = ("XMinioStorageFull", "QuotaExceeded", "StorageFull", "InsufficientCapacity")
+"""Codes of stores that have a size, as MinIO and Ceph; S3's own has none."""
+
 Call = Callable[[], Coroutine[Any, Any, Any]]
 
 
@@ -37,7 +45,7 @@ def options_of(url: str) -> dict[str, Any]:
     """Return what a filesystem is opened with: times of ours, and no list of files that another process has changed."""
     if url.partition("://")[0] not in _S3:
         return {}
-    times = {"connect_timeout": ANSWER_S, "read_timeout": ANSWER_S, "retries": {"max_attempts": 0}}
+    times = {"connect_timeout": ANSWER_S, "read_timeout": _READ_S, "retries": {"max_attempts": 0}}
     return {"config_kwargs": times, "use_listings_cache": False}
 
 
@@ -64,13 +72,21 @@ class RemoteFiles:
         self.failures = 0
         """Calls that found the place away; those that were not made because it was so already are not counted."""
 
-    def cat_file(self, path: str) -> bytes:
-        """Return a file's bytes."""
-        return bytes(self._asked(lambda: self._files._cat_file(path)))
+    def cat_file(self, path: str, size: int = 0) -> bytes:
+        """Return a file's bytes.
+
+        Args:
+            path: of the file.
+            size: bytes that it should have, if that is known: they are given the time they need.
+        """
+        return bytes(self._asked(lambda: self._files._cat_file(path), size))
 
     def pipe_file(self, path: str, content: bytes) -> None:
         """Write a file."""
-        self._asked(lambda: self._files._pipe_file(path, content))
+        try:
+            self._asked(lambda: self._files._pipe_file(path, content), len(content))
+        except FileNotFoundError as err:  # to write needs no file: the bucket is not there
+            raise self._failed(err) from err
 
     def isfile(self, path: str) -> bool:
         """Tell whether there is a file."""
@@ -166,23 +182,24 @@ class RemoteFiles:
 
     # --- calls ------------------------------------------------------------------------------------
 
-    def _asked(self, call: Call) -> Any:
+    def _asked(self, call: Call, size: int = 0) -> Any:
         if self._is_away():
             raise ArtifactsUnavailable(f"{self._shown} was away when it was last asked; it is looked for again.")
-        begun = self._begun(call)
-        error = self._error_of(begun)
+        longest_s = ANSWER_S + size / LEAST_BYTES_S
+        begun = self._begun(call, longest_s)
+        error = self._error_of(begun, longest_s)
         if error is None:
             return begun.result()
         if isinstance(error, FileNotFoundError) and not _is_of_bucket(error):
             raise error
-        raise self._failed(error) from error
+        raise self._failed(error, longest_s) from error
 
-    def _begun(self, call: Call) -> "Future[Any]":
-        return asyncio.run_coroutine_threadsafe(asyncio.wait_for(call(), ANSWER_S), self._files.loop)
+    def _begun(self, call: Call, longest_s: float | None = None) -> "Future[Any]":
+        return asyncio.run_coroutine_threadsafe(asyncio.wait_for(call(), longest_s or ANSWER_S), self._files.loop)
 
-    def _error_of(self, begun: "Future[Any]") -> BaseException | None:
+    def _error_of(self, begun: "Future[Any]", longest_s: float | None = None) -> BaseException | None:
         try:
-            return begun.exception(ANSWER_S + _SPARE_S)
+            return begun.exception((longest_s or ANSWER_S) + _SPARE_S)
         except TimeoutError as err:  # the loop itself is held up
             begun.cancel()
             return err
@@ -215,11 +232,15 @@ class RemoteFiles:
         with self._lock:
             self._away_since = None
 
-    def _failed(self, error: BaseException) -> ArtifactsUnavailable:
+    def _failed(self, error: BaseException, longest_s: float | None = None) -> ArtifactsUnavailable:
+        is_full = _code_of(error) in _FULL
         with self._lock:
             self.failures += 1
-            self._away_since = time.monotonic()
-        said = str(error) or f"no answer within {ANSWER_S:g} s"
+            if not is_full:  # what it has can still be read
+                self._away_since = time.monotonic()
+        if is_full:
+            return ArtifactsUnavailable(f"{self._shown} has no room left ({error}): make room, or raise its quota.")
+        said = str(error) or f"no answer within {longest_s or ANSWER_S:.3g} s"
         return ArtifactsUnavailable(f"{self._shown} cannot be used: {type(error).__name__}: {said}")
 
 
@@ -233,5 +254,10 @@ def _next_page(found: dict[str, Any]) -> dict[str, str] | None:
 
 def _is_of_bucket(error: FileNotFoundError) -> bool:
     """Tell whether the bucket itself is not there: its file may be anywhere else."""
-    response = getattr(error.__cause__, "response", None) or {}
-    return bool(response.get("Error", {}).get("Code") == "NoSuchBucket")
+    return _code_of(error) == "NoSuchBucket"
+
+
+def _code_of(error: BaseException) -> str:
+    """S3's name of an error; empty of any other's."""
+    response = getattr(error, "response", None) or getattr(error.__cause__, "response", None) or {}
+    return str(response.get("Error", {}).get("Code", ""))

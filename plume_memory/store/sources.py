@@ -7,6 +7,7 @@ So the memory is noted here before the artifact is written, and an erasure delet
 from typing import NamedTuple
 
 import sqlalchemy as sa
+from sqlalchemy import exc
 
 from plume_memory.store.chain import sha256_of
 from plume_memory.store.database import Database
@@ -42,7 +43,11 @@ class Sources:
 
         Then it must not be kept: the erasure will not come by here again.
         """
-        return self._database.transact(lambda connection: self._note(connection, key, sha256), repeatable=True)
+        try:
+            return self._database.transact(lambda connection: self._note(connection, key, sha256), repeatable=True)
+        except exc.IntegrityError:
+            # PostgreSQL alone: another process noted it between the two statements. Now it is found, or was erased.
+            return self._database.transact(lambda connection: self._note(connection, key, sha256), repeatable=True)
 
     def is_current(self) -> bool:
         """Tell whether nothing was erased since the texts were read."""

@@ -28,7 +28,7 @@ class Cluster:
     make_pool: Callable[[], MemoryPool]
 
     def client(self, **options: Any) -> httpx2.Client:
-        return httpx2.Client(base_url=self.url, timeout=60, trust_env=False, **options)
+        return httpx2.Client(base_url=self.url, timeout=300, trust_env=False, **options)
 
 
 @pytest.fixture(scope="session")
@@ -36,6 +36,8 @@ def cluster() -> Iterator[Cluster]:
     """Started once: a replica is a process that imports torch."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ["RAY_SERVE_REPLICA_AUTOSCALING_METRIC_PUSH_INTERVAL_S"] = "0.5"
+    for what in ("READY_CHECK", "HEALTH_CHECK"):  # on a busy machine Ray kills its own proxy after three times 5 s
+        os.environ[f"RAY_SERVE_PROXY_{what}_TIMEOUT_S"] = "300"
     import ray
     from ray import serve
     from ray_plume import Shape, application

@@ -24,7 +24,8 @@ pytestmark = [
 ]
 
 
-UNTIL_S = 90.0
+UNTIL_S = 250.0
+"""Twice this is within a test's own limit; what has not come until then does not come."""
 
 
 def replicas() -> int:
@@ -92,6 +93,18 @@ def test_the_page_keeps_its_session_on_the_replica_that_began_it(cluster: Cluste
         assert token is not None
         sent = client.post(f"/memories/{number}/forget", data={"token": token.group(1), "version": "1"})
         assert sent.status_code != 403
+
+
+def test_an_archive_comes_in_and_not_with_a_key_that_opens_nothing(cluster: Cluster) -> None:
+    with cluster.client() as client:
+        number = made(client, "taken along", "It is taken along.")
+        archive = client.get(f"/v1/memories/{number}/export").content
+        refused = client.post(
+            "/v1/memories:import?name=refused", content=archive, headers={"authorization": "Bearer plk_nothing"}
+        )
+        assert (refused.status_code, refused.json()["type"]) == (401, "urn:plume:problem:unauthorized")
+        taken = client.post("/v1/memories:import?name=taken", content=archive)
+        assert (taken.status_code, taken.json()["versions"]) == (201, 1)
 
 
 def test_replicas_come_with_load_and_go_without_losing_a_request(cluster: Cluster) -> None:

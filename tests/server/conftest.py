@@ -42,7 +42,7 @@ class Served:
 
     def client(self, key: str | None = None, **options: Any) -> httpx2.Client:
         headers = {} if key is None else {"authorization": f"Bearer {key}"}
-        return httpx2.Client(base_url=self.url, headers=headers, timeout=60, trust_env=False, **options)
+        return httpx2.Client(base_url=self.url, headers=headers, timeout=300, trust_env=False, **options)
 
     def key(self, *scopes: str, tenant: str = "default", **options: Any) -> str:
         chosen = scopes or ("memory:read", "memory:write", "memory:list", "memory:erase")
@@ -50,7 +50,7 @@ class Served:
 
     def stop(self) -> None:
         self.server.should_exit = True
-        self.thread.join(30)
+        self.thread.join(300)
         assert not self.thread.is_alive()
 
 

@@ -2,7 +2,7 @@
 
 import http.client
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -14,10 +14,12 @@ from moto.server import ThreadedMotoServer
 from plume_memory.store import remote_files
 
 IMPATIENT_S = remote_files.ANSWER_S
-PATIENT_S = 120.0
+PATIENT_S = 300.0
 """The limit where nothing is wrong: on a busy machine a first call takes longer than callers wait."""
 
-Fault = Literal["slow", "cut", "503", "denied", "bytes"]
+Fault = Literal["slow", "trickle", "cut", "503", "denied", "full", "bytes"]
+_PIECES, _PAUSE_S = 8, 0.25
+"""Of a body that trickles."""
 
 _REFUSED = b"<?xml version='1.0'?><Error><Code>%s</Code><Message>no</Message></Error>"
 
@@ -55,18 +57,22 @@ class _Handler(BaseHTTPRequestHandler):
     server: Door
 
     def _hand_on(self) -> None:
-        body = self.rfile.read(int(self.headers.get("content-length", 0)))
-        self.server.asked += 1
         fault = self.server.fault
+        body = b"".join(
+            self._paused(fault, self.rfile.read)(size) for size in _pieces(int(self.headers.get("content-length", 0)))
+        )
+        self.server.asked += 1
         if fault == "slow":
-            self.server.is_over.wait(60)
+            self.server.is_over.wait(600)  # none of the limits is as long
             self.close_connection = True
             return
         if fault == "503":
             return self._send(503, {}, _REFUSED % b"ServiceUnavailable")
+        if fault == "full" and self.command == "PUT":
+            return self._send(507, {}, _REFUSED % b"XMinioStorageFull")
         if fault == "denied":
             return self._send(403, {}, _REFUSED % b"InvalidAccessKeyId")
-        behind = http.client.HTTPConnection("127.0.0.1", self.server.behind, timeout=60)
+        behind = http.client.HTTPConnection("127.0.0.1", self.server.behind, timeout=600)
         behind.request(self.command, self.path, body, dict(self.headers.items()))
         answer = behind.getresponse()
         found = answer.read()
@@ -87,11 +93,25 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("content-length", length)
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(body[: len(body) // 2] if is_cut else body)
+            left = body[: len(body) // 2] if is_cut else body
+            for size in _pieces(len(left)):
+                self._paused(self.server.fault, self.wfile.write)(left[:size])
+                left = left[size:]
         self.close_connection = self.close_connection or is_cut
+
+    def _paused(self, fault: Fault | None, move: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        if fault == "trickle":
+            self.server.is_over.wait(_PAUSE_S)
+        return move
 
     def log_message(self, *_: Any) -> None:
         """Nothing."""
+
+
+def _pieces(size: int) -> list[int]:
+    """Sizes of a body's pieces."""
+    piece = max(size // _PIECES, 1)
+    return [piece] * (size // piece) + ([size % piece] if size % piece else []) if size else []
 
 
 @dataclass

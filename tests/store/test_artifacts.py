@@ -2,14 +2,25 @@
 
 import hashlib
 import os
+import sys
 import threading
 from pathlib import Path
 
+import fsspec
 import pytest
+from fsspec.implementations.asyn_wrapper import AsyncFileSystemWrapper
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from plume_memory.errors import ArtifactDamaged, ArtifactError, ArtifactMissing, InvalidInput, MissingExtra
+from plume_memory.errors import (
+    ArtifactDamaged,
+    ArtifactError,
+    ArtifactMissing,
+    ArtifactsUnavailable,
+    InvalidInput,
+    MissingExtra,
+)
+from plume_memory.store import remote_files
 from plume_memory.store.artifacts import ArtifactStore
 from plume_memory.store.replacing import replacing
 
@@ -79,13 +90,41 @@ def test_a_root_that_cannot_be_used_is_an_error(tmp_path: Path):
         ArtifactStore("nonsense://x").put(b"x")
 
 
-def test_a_bucket_without_its_package_names_it():
-    pytest.importorskip("fsspec")
-    try:
-        import gcsfs  # noqa: F401
-    except ImportError:
-        with pytest.raises(MissingExtra, match="gcs"):
-            ArtifactStore("gcs://bucket/x").put(b"x")
+@pytest.mark.parametrize(("scheme", "extra"), [("gs", "gcs"), ("gcs", "gcs"), ("az", "azure"), ("abfs", "azure")])
+def test_a_bucket_without_its_package_names_the_extra(scheme: str, extra: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "gcsfs", None)
+    monkeypatch.setitem(sys.modules, "adlfs", None)
+    with pytest.raises(MissingExtra, match=rf"plume-memory\[{extra}\]"):
+        ArtifactStore(f"{scheme}://bucket/x").put(b"x")
+
+
+class StandIn(AsyncFileSystemWrapper):
+    """An asynchronous filesystem that is not S3, as gcsfs and adlfs are; one bucket of it is not there."""
+
+    def __init__(self, **_: object) -> None:
+        super().__init__(fs=fsspec.filesystem("memory"))
+        self.protocol = "gs"
+        self._pipe_file = self._piped
+
+    async def _piped(self, path: str, value: bytes, **options: object) -> None:
+        if "nobody" in path:
+            raise FileNotFoundError(path)
+        self.sync_fs.pipe_file(path, value)
+
+
+def test_another_bucket_than_s3_keeps_and_finds(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(remote_files, "ANSWER_S", 300.0)
+    monkeypatch.setitem(sys.modules["fsspec.registry"]._registry, "gs", StandIn)
+    store = ArtifactStore("gs://bucket/derived")
+    store.check()
+    sha256 = store.put(b"content")
+    assert (store.get(sha256), store.has(sha256), store.size(sha256)) == (b"content", True, 7)
+    store.delete(sha256)
+    with pytest.raises(ArtifactMissing):
+        store.get(sha256)
+    assert "gs may keep some" in store.unreached()[0]
+    with pytest.raises(ArtifactsUnavailable):
+        ArtifactStore("gs://nobody/derived").put(b"x")
 
 
 def test_writers_at_once_leave_whole_files_and_nothing_else(tmp_path: Path):

@@ -13,6 +13,9 @@ import pytest
 from plume_memory import Engine, ParametricMemory
 from plume_memory.errors import ArtifactDamaged, ArtifactError, ArtifactMissing, ArtifactsUnavailable
 from plume_memory.policy import AnswerPolicy
+from plume_memory.pool import MemoryPool
+from plume_memory.server.app import create_app
+from plume_memory.server.running import warm
 from plume_memory.store import remote_files
 from plume_memory.store.artifacts import ArtifactStore
 from plume_memory.testing import HashParameterizer, tiny_base
@@ -80,10 +83,10 @@ def test_every_fault_is_ours_comes_soon_and_is_waited_for_once(bucket: Bucket, f
     store = ArtifactStore(bucket.url)
     sha256 = store.put(b"content")
     with bucket.fault(fault):
-        begun = time.monotonic()
-        with pytest.raises(ArtifactsUnavailable):
+        with pytest.raises(
+            ArtifactsUnavailable, match="no answer within 1.5 s" if fault == "slow" else "cannot be used"
+        ):
             store.get(sha256)
-        first = time.monotonic() - begun
         asked = bucket.door.asked
         for call in (store.get, store.has, store.size, store.delete):
             with pytest.raises(ArtifactsUnavailable, match="was away"):
@@ -93,7 +96,6 @@ def test_every_fault_is_ours_comes_soon_and_is_waited_for_once(bucket: Bucket, f
         assert bucket.door.asked == asked, "nobody asks a place that is away"
         with pytest.raises(ArtifactsUnavailable):
             store.check()
-    assert first < 50, "its own limit, and what a busy machine adds: the door and botocore wait 60 s"
     assert store.failures == 2
     store.check()
     assert store.get(sha256) == b"content"
@@ -105,7 +107,7 @@ def test_a_place_that_is_back_is_found_without_anybody_waiting(bucket: Bucket, m
     sha256 = store.put(b"content")
     with bucket.fault("503"), pytest.raises(ArtifactsUnavailable):
         store.get(sha256)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while True:
         try:
             assert store.get(sha256) == b"content"
@@ -113,6 +115,18 @@ def test_a_place_that_is_back_is_found_without_anybody_waiting(bucket: Bucket, m
         except ArtifactsUnavailable:
             assert time.monotonic() < deadline
             time.sleep(0.01)
+
+
+def test_a_large_artifact_has_the_time_its_bytes_take(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, content = ArtifactStore(bucket.url), bytes(1 << 20)
+    sha256 = store.put(content)
+    monkeypatch.setattr(remote_files, "ANSWER_S", 0.5)  # a body that trickles takes two seconds
+    monkeypatch.setattr(remote_files, "LEAST_BYTES_S", (1 << 20) / 300)
+    with bucket.fault("trickle"):
+        assert store.put(content) == sha256
+        assert store.get(sha256, size=len(content)) == content
+        with pytest.raises(ArtifactsUnavailable, match=r"no answer within 0\.5 s"):
+            store.get(sha256)  # of unknown size
 
 
 def test_a_look_that_is_over_at_once_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,7 +139,7 @@ def test_a_look_that_is_over_at_once_holds_up_nobody(monkeypatch: pytest.MonkeyP
     said: list[bool] = []
     asking = threading.Thread(target=lambda: said.extend([files._is_away(), files._is_away()]), daemon=True)
     asking.start()
-    asking.join(10)
+    asking.join(300)
     assert said == [True, False]
 
 
@@ -147,6 +161,34 @@ def test_a_bucket_that_is_not_there_is_no_missing_artifact(bucket: Bucket) -> No
     for call in (store.check, lambda: store.get("a" * 64), lambda: store.put(b"x")):
         with pytest.raises(ArtifactsUnavailable):
             call()
+
+
+def test_a_full_bucket_says_so_and_goes_on_giving_what_it_has(bucket: Bucket, tmp_path: Path) -> None:
+    store = ArtifactStore(bucket.url)
+    sha256 = store.put(b"content")
+    with bucket.fault("full"):
+        with pytest.raises(ArtifactsUnavailable, match="has no room left"):
+            store.put(b"more")
+        assert store.get(sha256) == b"content"
+        with memory_of(bucket, tmp_path) as memory:
+            memory.update("Bob has a boat.")
+            assert memory.ask("Who has a boat?", unknown="bare").version == 1
+
+
+def test_a_server_whose_bucket_refuses_its_key_says_so_at_its_start_and_serves(
+    bucket: Bucket, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine = Engine(BASE, HashParameterizer(BASE), AnswerPolicy(max_new_tokens=4, unit_tokens=64))
+    with (
+        MemoryPool(f"sqlite:///{tmp_path / 'log'}.db", artifacts=bucket.url, engine=engine) as pool,
+        bucket.fault("denied"),
+        caplog.at_level(logging.ERROR),
+    ):
+        serving = create_app(pool).state.serving
+        warm(serving).join()
+        assert serving.condition.is_warm
+    assert "cannot be kept" in caplog.text
+    assert "InvalidAccessKeyId" in caplog.text or "PermissionError" in caplog.text
 
 
 def test_an_endpoint_that_is_not_there_is_said_soon(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:

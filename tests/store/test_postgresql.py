@@ -3,6 +3,7 @@
 import re
 import sys
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -246,6 +247,25 @@ def test_a_read_only_server_can_be_read_and_says_so_when_written_to(url: str, lo
         assert Log(database).head("alice").text == "x"
         with pytest.raises(StoreUnavailable, match="is read-only"):
             Log(database).append("alice", "y")
+
+
+@pytest.mark.parametrize("takes_readers", [False, True])
+def test_a_server_in_recovery_says_so(postgres: Any, takes_readers: bool):
+    with type(postgres).running() as server:
+        url = server.url(server.create_database())
+        with Database(url) as database:
+            Log(database).append("alice", "x")
+        server.stop()
+        server.recover(takes_readers=takes_readers)
+        deadline, found = time.monotonic() + 300, ""
+        while "recovery" not in found:
+            assert time.monotonic() < deadline, found
+            with pytest.raises(StoreUnavailable) as refused, Database(url) as database:
+                Log(database).append("alice", "y")
+            found = str(refused.value)  # before, that it cannot be reached: it has no socket yet
+        if takes_readers:
+            with Database(url) as database:
+                assert Log(database).head("alice").text == "x"
 
 
 def test_a_database_that_is_not_there_is_an_error(postgres: Any):
