@@ -45,7 +45,8 @@ def stepping(python: Path, dtype: str, threads: int) -> Iterator["Steps"]:
     """llama.cpp in a process of its own, its prompts read."""
     arguments = [str(python), __file__, "--serve", "--dtype", dtype, "--threads", str(threads)]
     with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdin is not None and process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
         yield Steps(process.stdin, process.stdout)
         process.stdin.close()
 
