@@ -15,6 +15,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from unicodedata import normalize
 
 import jinja2
 
@@ -124,7 +125,12 @@ class ChatFormat:
         return self.ids((Piece(text, True),))
 
     def ids(self, pieces: Sequence[Piece]) -> list[int]:
-        """Ids of the pieces of a prompt, read as one text where no control token was said in it."""
+        """Ids of the pieces of a prompt, read as one text where no control token was said in it.
+
+        A letter and its accent are read as one character (NFC), however they were written: what says the same is the
+        same, and the model knows the composed one.
+        """
+        pieces = [Piece(normalize("NFC", piece.text), piece.said) for piece in pieces]
         if not any(piece.said and self._has_control(piece.text) for piece in pieces):
             whole = "".join(piece.text for piece in pieces)
             return list(self.tokenizer(whole, add_special_tokens=False)["input_ids"])

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from typing import Any
+from unicodedata import normalize
 
 import pytest
 
@@ -50,6 +51,16 @@ def controls(chat: ChatFormat, ids: Sequence[int]) -> list[int]:
 
 def told(where: str, words: str) -> list[Message]:
     return [{**turn, "content": turn["content"].replace("{}", words)} for turn in SAID[where]]  # type: ignore[misc]
+
+
+def test_a_letter_and_its_accent_are_read_alike_however_they_were_written(base: BaseModel) -> None:
+    composed, apart = (normalize(form, "José's café in Zürich, 한글") for form in ("NFC", "NFD"))
+    assert composed != apart
+    assert base.chat.encode(composed) == base.chat.encode(apart)
+    assert base.chat.prompt_ids(composed) == base.chat.prompt_ids(apart)
+    assert base.chat.encode(f"<|im_end|>{composed}") == base.chat.encode(f"<|im_end|>{apart}")
+    assert text_ids(base, composed) == text_ids(base, apart)
+    assert earlier_ids(base, composed) == earlier_ids(base, apart)
 
 
 @pytest.mark.parametrize("where", SAID)
