@@ -66,17 +66,17 @@ def verdicts(
         log_p: mean log p of the question's tokens behind each unit, in nats.
         overrules: what callers decided of their updates, by version: what one keeps it does not supersede.
     """
-    compared = Comparison(units, question, overrules)
+    compared = _Comparison(units, question, overrules or {})
     newest = compared.newest(log_p)
     about = compared.about(newest)
     return [Verdict(j, j in about) for j in newest]
 
 
-class Comparison:
+class _Comparison:
     """How much some units, in temporal order, say the same, and what of the question they hold."""
 
-    def __init__(self, units: Sequence[Unit], question: str, overrules: Mapping[int, Overrules] | None = None) -> None:
-        self._overrules = overrules or {}
+    def __init__(self, units: Sequence[Unit], question: str, overrules: Mapping[int, Overrules]) -> None:
+        self._overrules = overrules
         asked = set(terms_of(question)) - FUNCTION_WORDS
         self._units = units
         self._own = [set(terms_of(unit.text[unit.own :])) for unit in units]  # all items of a list share headings
@@ -113,11 +113,9 @@ class Comparison:
     def about(self, units: Iterable[int]) -> set[int]:
         """Return which of some units say nothing like another that is rather about what is asked."""
         some = set(units)
-        return {j for j in some if not any(self.of_another(j, i) for i in some)}
-
-    def of_another(self, j: int, i: int) -> bool:
-        """Whether one unit says much the same as another, and of somebody else than that one, who is asked about."""
-        return self._asked[j] < self._asked[i] and self._overlap(i, j) >= OVERLAP
+        return {
+            j for j in some if not any(self._asked[j] < self._asked[i] and self._overlap(i, j) >= OVERLAP for i in some)
+        }
 
     def _overlap(self, i: int, j: int) -> float:
         one, other = self._own[i], self._own[j]

@@ -12,22 +12,23 @@ from plume_memory.records import Overrules, ScoredUnit, Unit
 from plume_memory.retrieval.asking import only_asks
 from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.retrieval.reader import Reading
-from plume_memory.retrieval.recency import Comparison, verdicts
+from plume_memory.retrieval.recency import verdicts
 from plume_memory.retrieval.supersede import Retired
 
 SHORTLIST = 32
 """Units that are read: the best by their words. It bounds what a question costs on a long history."""
 
-BY_WORDS = 24
-"""Of these so many are chosen by their words, the others by their vectors where there are any."""
-
 TIED = 64
 """Most units that are read, where more share the last one's lexical score."""
+
 
 DOUBT_NATS = 0.85
 """How much less likely the question may be behind what replaced a unit by the judge, in nats a token; else it stays."""
 
 NOTHING_RETIRED: Retired = {}
+
+BY_WORDS = 24
+"""Of these so many are chosen by their words, the others by their vectors where there are any."""
 
 
 class Nears(Protocol):
@@ -60,9 +61,8 @@ def retrieve(
 
     The reader reads those that hold and are no questions, the best by their words; behind them come the others, by
     their words. A blank question has no likelihood: the units come latest first. What the judge retired is read too,
-    beside what took its place: it still holds for a question that is much less likely behind that (`DOUBT_NATS`), or
-    that rather asks about it than about what is said there of another ("Java code", "JavaScript code"). What no judge
-    retired may be superseded for this question (recency.py): such a unit stands just before the likeliest of
+    beside what took its place: it still holds for a question that is much less likely behind that (`DOUBT_NATS`). What
+    no judge retired may be superseded for this question (recency.py): such a unit stands just before the likeliest of
     those it supersedes, and these are flagged.
 
     Args:
@@ -91,7 +91,7 @@ def retrieve(
     said = {at for at, by in retired.items() if not by}
     units = _proposed(index, question, near, retired, without | said)
     readings = reader.read([unit.text for unit in units], question) if units else []
-    gone = _gone(units, question, readings, retired)
+    gone = _gone(units, readings, retired)
     holding = [at for at in range(len(units)) if at not in gone]
     read = _by_recency([units[at] for at in holding], question, [readings[at] for at in holding], overrules)
     read += [ScoredUnit(units[at], _probability(readings[at].log_p), readings[at].gain, True) for at in sorted(gone)]
@@ -122,21 +122,16 @@ def _proposed(
     return [index[position] for position in sorted(heirs.union(chosen))]
 
 
-def _gone(units: Sequence[Unit], question: str, readings: Sequence[Reading], retired: Retired) -> set[int]:
+def _gone(units: Sequence[Unit], readings: Sequence[Reading], retired: Retired) -> set[int]:
     """Which of the units that were read something took the place of, for this question."""
-    if not any(unit.position in retired for unit in units):
-        return set()
-    places = {unit.position: at for at, unit in enumerate(units)}
-    compared = Comparison(units, question)
-
-    def takes_place(later: int, earlier: int) -> bool:
-        likely = readings[later].log_p >= readings[earlier].log_p - DOUBT_NATS
-        return likely and not compared.of_another(later, earlier)
-
+    log_p = {unit.position: reading.log_p for unit, reading in zip(units, readings, strict=True)}
     return {
         at
         for at, unit in enumerate(units)
-        if any(takes_place(places[later], at) for later in retired.get(unit.position, ()) if later in places)
+        if any(
+            later in log_p and log_p[later] >= log_p[unit.position] - DOUBT_NATS
+            for later in retired.get(unit.position, ())
+        )
     }
 
 

@@ -216,19 +216,6 @@ def test_what_the_judge_retired_stays_for_a_question_that_its_heir_hardly_bears_
         assert (found[0].unit.position == 0) is holds
 
 
-def test_what_says_the_same_of_another_takes_no_units_place() -> None:
-    index = told("The Java code gets reviewed by Obinna.", "The JavaScript code gets reviewed by Kirsten.")
-    by_judge = {0: frozenset([1])}
-    reader = Said({index[0].text: -1.0, index[1].text: -1.2}.__getitem__)
-    for asked, first in (("Who reviews the Java code?", 0), ("Who reviews the JavaScript code?", 1)):
-        found = retrieve(index, asked, reader, READER, k=2, retired=by_judge)
-        assert (found[0].unit.position, found[0].superseded) == (first, False)
-    plain = told("The Java code gets reviewed by Obinna.", "Kirsten took over as reviewer of our code.")
-    reader = Said({plain[0].text: -1.0, plain[1].text: -1.2}.__getitem__)
-    found = retrieve(plain, "Who reviews the Java code?", reader, READER, k=2, retired=by_judge)
-    assert found[0].unit.position == 1, "hardly the same words: it is told in others"
-
-
 def test_what_took_a_units_place_is_read_whatever_its_words() -> None:
     texts = [f"lamp {i}" for i in range(TIED + 5)]
     index = told("The lamp is red.", *texts, "Colour: blue.")
