@@ -74,24 +74,33 @@ class Figures:
         Raises:
             InvalidInput: a mark names nothing, or stands behind no number.
         """
-        made, columns = [], ""
-        for line in text.split("\n"):
-            table = _COLUMNS.search(line)
-            columns = table[1] if table else columns if line.startswith("|") else ""
-            filled = self._filled(line, columns) if columns and line.startswith("|") else line
-            said = _MARKED.sub(lambda mark: _rounded(mark, self._cell(_parts(mark["path"]))), filled)
+        made: list[str] = []
+        columns, rows = "", 0
+        for line in [*text.split("\n"), ""]:
+            if columns and not line.startswith("|"):
+                if not rows:
+                    raise InvalidInput(f"Behind the mark {columns!r} stands no table with a row that the results have.")
+                columns = ""
+            filled = self._filled(line, columns) if columns else line
+            rows += filled is not line
+            if table := _COLUMNS.search(line):
+                columns, rows = table[1], 0
+            said = _MARKED.sub(lambda mark: _rounded(mark, self._cell(_parts(mark["path"], 4))), filled)
             if len(_MARKED.findall(filled)) != len(_MARK.findall(filled)):
                 raise InvalidInput(f"A mark of {line!r} stands behind no number.")
             made.append(said)
-        return "\n".join(made)
+        return "\n".join(made[:-1])
 
     def _filled(self, line: str, columns: str) -> str:
         """A line of a table with the results' cells, if they have such a row."""
         first, *said = line.strip().strip("|").split("|")
         row = first.replace("*", "").split(":")[0].strip()
-        asked = [_parts(column) for column in columns.split(";")]
+        asked = [_parts(column, 3) for column in columns.split(";")]
+        for *table, column in asked:
+            if not any(column in cells for cells in self._of_pages(table).values()):
+                raise InvalidInput(f"No column {column!r} in {' | '.join(table)}.")
         found = [self._of_pages(path[:2]).get(row, {}).get(path[2]) for path in asked]
-        if row in ("method", "---") or not any(found):
+        if not any(found):
             return line
         if len(said) != len(asked):
             raise InvalidInput(f"{line!r} has {len(said)} figures; its mark names {len(asked)} columns.")
@@ -109,6 +118,8 @@ class Figures:
 
     def _of_pages(self, path: Sequence[str]) -> Mapping[str, Cells]:
         page, title = path
+        if page not in self.pages:
+            raise InvalidInput(f"No page {page!r}; there are: {', '.join(self.pages)}.")
         if title not in self.pages[page]:
             raise InvalidInput(f"No table {title!r} of {page}; there are: {'; '.join(self.pages[page])}.")
         return self.pages[page][title]
@@ -133,8 +144,12 @@ class Figures:
         return scale * float(found[0])
 
 
-def _parts(path: str) -> list[str]:
-    return [part.strip() for part in path.split(" | ")]
+def _parts(path: str, most: int) -> list[str]:
+    """The parts of a mark; of a bench's there are at least two, of a page's as many as it takes."""
+    parts = [part.strip() for part in path.split(" | ")]
+    if len(parts) != most and not (parts[0].endswith(".jsonl") and len(parts) > 1):
+        raise InvalidInput(f"The mark {path!r} has {len(parts)} parts; a page's figure takes {most}.")
+    return parts
 
 
 def _rounded(mark: re.Match[str], value: float) -> str:

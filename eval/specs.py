@@ -145,6 +145,12 @@ def network_digest(settings: RunSettings, *, shipped: bool) -> str:
     return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
 
 
+def model_read(settings: RunSettings) -> str:
+    """A model's name; of a folder what is in it."""
+    folder = Path(settings.model).expanduser()
+    return content_fingerprint(folder) if folder.is_dir() else settings.model
+
+
 def _beyond_the_papers(policy: AnswerPolicy) -> dict[str, Any]:
     """Where a policy is not the paper's: a setting that comes later, and is not used, parts no row from its answers."""
     return {name: value for name, value in policy if value != getattr(AnswerPolicy.paper(), name)}
@@ -152,10 +158,7 @@ def _beyond_the_papers(policy: AnswerPolicy) -> dict[str, Any]:
 
 def _relevant(method: MethodSpec, settings: RunSettings) -> dict[str, Any]:
     """The run's settings as far as a method depends on them: another network does not repeat the prompts' rows."""
-    chosen: dict[str, Any] = settings.model_dump()
-    folder = Path(settings.model).expanduser()
-    if folder.is_dir():
-        chosen["model"] = content_fingerprint(folder)
+    chosen: dict[str, Any] = settings.model_dump() | {"model": model_read(settings)}
     if method.kind in _WITHOUT_NETWORK:
         del chosen["hypernetwork"]
     else:

@@ -236,7 +236,7 @@ class MemoryPool:
             StoreUnavailable: the database cannot be asked.
         """
         given = self._hypernetwork if self._asked_by_name else "given"
-        kind = kind_of([__version__, self.model, given], self.engine.fingerprint)
+        kind = kind_of([__version__, self.model, given, str(self.engine.base.dtype)], self.engine.fingerprint)
         check_peers(self._opened(), self._listener, kind)
 
     def on_erasure(self, forget: Forget) -> None:

@@ -13,7 +13,8 @@ from plume_memory.testing import tiny_base
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Share the cores among parallel test processes: more threads than cores slow every one of them."""
+    """Let nothing be written where the user keeps his own, and share the cores among parallel test processes."""
+    os.environ.pop("PLUME_ARTIFACTS", None)  # whoever runs the tests keeps his own there
     worker = getattr(config, "workerinput", None)
     if worker is not None:
         threads = max(1, torch.get_num_threads() // worker["workercount"])

@@ -62,7 +62,9 @@ def pages(
     data: Annotated[Path, typer.Option(help="Where records are that are not part of the project.")] = Path("."),
     only: Annotated[list[str] | None, typer.Option("--page", help="Only this page. Repeatable.")] = None,
 ) -> None:
-    """Make every page of a folder of results from its rows, then put the figures into the pages that take them.
+    """Make every page of a folder of results from its rows.
+
+    Of the project's own results the figures are put into the pages that take them, too.
 
     Raises:
         InvalidInput: a file of the folder is damaged, or a mark names no figure.
@@ -76,7 +78,8 @@ def pages(
                 made[name] = cells_of(shown(page, run, results / name, data))
     content = json.dumps(made, ensure_ascii=False, indent=1) + "\n"
     write_file(figures, lambda path: _write(path, content))
-    take(Figures.read(results, ROWS))
+    if results.resolve() == RESULTS.resolve():
+        take(Figures.read(results, ROWS))
 
 
 def run_folder(results: Path, folder: Path) -> Path:
@@ -126,6 +129,7 @@ def take(figures: Figures) -> None:
     Raises:
         InvalidInput: a mark names no figure.
     """
+    new: dict[Path, str] = {}
     for path in TAKE:
         before = path.read_text(encoding="utf-8")
         try:
@@ -133,8 +137,10 @@ def take(figures: Figures) -> None:
         except InvalidInput as err:
             raise InvalidInput(f"{path}: {err}") from err
         if after != before:
-            path.write_text(after, encoding="utf-8")
-            Console().print(f"{path} has new figures", highlight=False)
+            new[path] = after
+    for path, after in new.items():  # all or none
+        path.write_text(after, encoding="utf-8")
+        Console().print(f"{path} has new figures", highlight=False)
 
 
 def _write(path: Path, content: str) -> None:

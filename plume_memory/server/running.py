@@ -16,7 +16,7 @@ from types import FrameType
 import uvicorn
 from fastapi import FastAPI
 
-from plume_memory.errors import ArtifactError, InvalidInput, MissingExtra, PlumeError
+from plume_memory.errors import ArtifactError, InvalidInput, MissingExtra, ModelError, PlumeError, StoreUnavailable
 from plume_memory.heap import give_back_freed_memory
 from plume_memory.server.connections import patience
 from plume_memory.server.state import Serving
@@ -27,6 +27,7 @@ _LOGGER = logging.getLogger(__name__)
 _TICK_S = 0.1
 _ORIGIN = re.compile(r"https?://[a-z0-9.-]+(:[0-9]{1,5})?")
 _TIDIED_EVERY_S = 10.0
+LOOKED_AGAIN_S = 5.0
 _LAST_WORDS_S = 3.0
 """For ended streams to say so, and for uvicorn to close its connections."""
 
@@ -115,13 +116,20 @@ def _warm(serving: Serving) -> None:
     except (ArtifactError, MissingExtra) as err:  # nobody waits for it: what it would keep is made again
         _LOGGER.error("What is derived cannot be kept, and is made again each time: %s", err)
     try:
-        check_clock(pool.database)
         Snapshot.of_nothing(pool.engine).ask("Hello?", max_new_tokens=1, unknown="bare")
-        pool.check_peers()
     except PlumeError as err:
         _LOGGER.error("The server is not ready, and does not become so: %s", err, exc_info=err)
         return
-    serving.condition.is_warm = True
+    while not serving.condition.is_draining:
+        try:
+            check_clock(pool.database)
+            pool.check_peers()
+        except (StoreUnavailable, ModelError) as err:  # a database comes back, a clock is set, a peer ends
+            _LOGGER.error("The server is not ready, and looks again in %g s: %s", LOOKED_AGAIN_S, err)
+            time.sleep(LOOKED_AGAIN_S)
+        else:
+            serving.condition.is_warm = True
+            return
 
 
 def is_loopback(host: str) -> bool:

@@ -56,10 +56,10 @@ def kind_of(asked: list[str], made: str) -> str:
 
 
 def check_peers(database: Database, listener: Listener, kind: str) -> None:
-    """Tell the others what this process answers with, and refuse to be one of two kinds of one name.
+    """Tell the others what this process answers with, unless one of the same name answers otherwise.
 
     Others that were asked for another model are let be, and logged: so is a new release or model brought in, replica
-    by replica.
+    by replica. Who is refused has told nothing, and of two that begin at once one is.
 
     Args:
         database: of all of them.
@@ -72,16 +72,29 @@ def check_peers(database: Database, listener: Listener, kind: str) -> None:
     """
     if not database.is_shared:
         return
+    if rivals := _rivals(database, kind):
+        raise _two_answers(database, kind, rivals)
     listener.tell(kind)
+    rivals = _rivals(database, kind)
+    if rivals and min(rivals) < kind:
+        listener.tell("")
+        raise _two_answers(database, kind, rivals)
+
+
+def _rivals(database: Database, kind: str) -> list[str]:
+    """Other kinds of the same name that processes on a database answer with; those of other names are logged."""
     with database.read() as connection:
         found = {name.removeprefix(f"{LISTENER} ") for (name,) in connection.exec_driver_sql(_PEERS)}
-    others = sorted(found - {kind})
-    asked = kind.partition("-")[0]
-    if any(other.startswith(f"{asked}-") for other in others):
-        raise ModelError(
-            f"Another process on {database.url} has the same model and network by name, and other weights, policy or "
-            f"number format ({', '.join(others)}; here {kind}): one memory would have two answers. Give both the same "
-            "folders or a fresh cache (PLUME_CACHE), and one dtype; or end the others first."
-        )
+    others = sorted(found - {kind, ""})
     if others:
         _LOGGER.warning("Other processes on this database answer with another model or release: %s", ", ".join(others))
+    asked = kind.partition("-")[0]
+    return [other for other in others if other.startswith(f"{asked}-")]
+
+
+def _two_answers(database: Database, kind: str, rivals: list[str]) -> ModelError:
+    return ModelError(
+        f"Another process on {database.url} has the same model and network by name, and other weights or another "
+        f"policy ({', '.join(rivals)}; here {kind}): one memory would have two answers. Give both the same folders or "
+        "a fresh cache (PLUME_CACHE); bring new weights in under a new name, or end the others first."
+    )

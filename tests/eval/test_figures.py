@@ -86,6 +86,12 @@ def test_a_table_takes_the_cells_of_the_rows_that_results_have(figures: Figures)
         ),
         ("none<!-- =main | Recall, % | base | squad -->", "stands behind no number"),
         ("<!-- =columns main | Stale, % | stale -->\n| base | 1 | 2 |", "its mark names 1 columns"),
+        ("<!-- =columns main | Stale, % | stole -->\n| base | 1 |", "No column 'stole' in main | Stale, %"),
+        ("<!-- =columns mian | Stale, % | stale -->\n| base | 1 |", "No page 'mian'; there are: main"),
+        ("<!-- =columns main | Stale, % -->\n| base | 1 |", "has 2 parts; a page's figure takes 3"),
+        ("<!-- =columns main | Stale, % | stale -->\n\n| base | 1 |", "stands no table"),
+        ("<!-- =columns main | Stale, % | stale -->\n| bass | 1 |", "stands no table with a row"),
+        ("1<!-- =main | Stale, % | base -->", "has 3 parts; a page's figure takes 4"),
     ],
 )
 def test_a_mark_that_names_nothing_is_refused(figures: Figures, text: str, said: str) -> None:

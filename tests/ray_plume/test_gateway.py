@@ -113,15 +113,55 @@ async def test_a_gateway_holds_few_archives_at_once() -> None:
         await go.wait()
         return 201, {}
 
-    handle = Handle({"/v1/key": (200, WRITER), IMPORT: hold})
+    tenants = iter(["a", "b", "b", "c", "c"])
+
+    async def key() -> tuple[int, Any]:
+        return 200, {**WRITER, "tenant": next(tenants)}
+
+    handle = Handle({"/v1/key": key, IMPORT: hold})
     forwarder = Forwarder(handle, SETTINGS)
     first = [asyncio.create_task(sent(handle, IMPORT, b"end", forwarder=forwarder)) for _ in range(IMPORTS_AT_ONCE)]
     await come.wait()
-    status, problem, read = await sent(handle, IMPORT, b"end", forwarder=forwarder)
-    assert (status, problem["type"], read) == (503, "urn:plume:problem:busy", 0)
+    for _ in ("b", "c"):
+        status, problem, read = await sent(handle, IMPORT, b"end", forwarder=forwarder)
+        assert (status, problem["type"], read) == (503, "urn:plume:problem:busy", 0)
     go.set()
     assert [status for status, _, _ in await asyncio.gather(*first)] == [201] * IMPORTS_AT_ONCE
     assert (await sent(handle, IMPORT, b"end", forwarder=forwarder))[0] == 201
+
+
+async def test_a_tenant_has_one_archive_read_at_a_time() -> None:
+    come, go = asyncio.Event(), asyncio.Event()
+
+    async def hold() -> tuple[int, Any]:
+        come.set()
+        await go.wait()
+        return 201, {}
+
+    handle = Handle({"/v1/key": (200, WRITER), IMPORT: hold})
+    forwarder = Forwarder(handle, SETTINGS)
+    first = asyncio.create_task(sent(handle, IMPORT, b"end", forwarder=forwarder))
+    await come.wait()
+    assert (await sent(handle, IMPORT, b"end", forwarder=forwarder))[0] == 503
+    go.set()
+    assert (await first)[0] == 201
+
+
+@pytest.mark.parametrize("path", [IMPORT, "/v1/memories"])
+async def test_what_a_client_left_in_the_middle_is_not_handed_on(path: str) -> None:
+    handle, answer = Handle({"/v1/key": (200, WRITER)}), list[Message]()
+    waiting = iter([{"type": "http.request", "body": b"half", "more_body": True}, {"type": "http.disconnect"}])
+
+    async def receive() -> Message:
+        return next(waiting)
+
+    async def send(message: Message) -> None:
+        answer.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": []}
+    await Forwarder(handle, SETTINGS)({**scope, "raw_path": path.encode()}, receive, send)
+    assert [asked for asked, _ in handle.asked] == (["/v1/key"] if path == IMPORT else [])
+    assert answer == []
 
 
 def task_error(cause: Exception) -> Exception:

@@ -1,6 +1,7 @@
 """What a process refuses to serve with: another engine than its peers', another clock than the database's."""
 
 import logging
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from plume_memory.errors import ModelError, StoreUnavailable
 from plume_memory.policy import AnswerPolicy
 from plume_memory.pool import MemoryPool
+from plume_memory.server import running
 from plume_memory.server.app import create_app
 from plume_memory.server.running import warm
 from plume_memory.store import announcing, peers
@@ -22,8 +24,9 @@ DATABASES = ("postgresql",)
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A busy machine is waited for."""
+    """A busy machine is waited for; a server that was refused is not."""
     monkeypatch.setattr(announcing, "TOLD_S", 300.0)
+    monkeypatch.setattr(running, "LOOKED_AGAIN_S", 0.2)
 
 
 def pool_of(url: str, folder: Path, *, family: str = "llama", tokens: int = 8) -> MemoryPool:
@@ -45,13 +48,26 @@ def test_peers_of_one_engine_serve(first: MemoryPool, url: str, tmp_path: Path) 
         first.check_peers()
 
 
-def test_a_process_that_answers_otherwise_by_one_name_is_refused(first: MemoryPool, url: str, tmp_path: Path) -> None:
+def refused(caplog: pytest.LogCaptureFixture) -> None:
+    """Wait until a server has said that it is not ready."""
+    while "looks again" not in caplog.text:
+        time.sleep(0.05)
+
+
+def test_a_process_that_answers_otherwise_by_one_name_is_refused_until_the_other_ends(
+    first: MemoryPool, url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with pool_of(url, tmp_path, tokens=9) as second:
         with pytest.raises(ModelError, match="two answers"):
             second.check_peers()
+        first.check_peers()  # who was refused has told nothing
         serving = create_app(second).state.serving
-        warm(serving).join()
+        warming = warm(serving)
+        refused(caplog)
         assert not serving.condition.is_warm
+        first.close()
+        warming.join()
+        assert serving.condition.is_warm, "the other one ended"
 
 
 def test_another_model_is_brought_in_beside_the_old_one_and_said(
@@ -76,7 +92,7 @@ class Ahead(datetime):
 
 
 def test_a_clock_that_is_not_the_databases_is_refused(
-    database: Database, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    database: Database, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     peers.check_clock(database)
     monkeypatch.setattr(peers, "datetime", Ahead)
@@ -84,8 +100,12 @@ def test_a_clock_that_is_not_the_databases_is_refused(
         peers.check_clock(database)
     with pool_of(url, tmp_path) as pool:
         serving = create_app(pool).state.serving
-        warm(serving).join()
+        warming = warm(serving)
+        refused(caplog)
         assert not serving.condition.is_warm
+        monkeypatch.setattr(peers, "datetime", datetime)
+        warming.join()
+        assert serving.condition.is_warm, "it was set"
 
 
 def test_versions_have_one_order_whatever_the_clocks_of_their_writers_say(database: Database) -> None:

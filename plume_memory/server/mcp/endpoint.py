@@ -36,20 +36,24 @@ class McpEndpoint:
         self._serving = serving
         self.route = Route(PATH, endpoint=self, methods=["POST"])
         """POST alone: without sessions there is no stream to GET and nothing to DELETE."""
-        self._manager = StreamableHTTPSessionManager(
+        self._manager = self._new_manager()
+
+    @asynccontextmanager
+    async def run(self) -> AsyncIterator[None]:
+        """Serve until the block is left; it may be entered again then."""
+        self._manager = self._new_manager()  # the SDK's runs once
+        async with self._manager.run():
+            yield
+
+    def _new_manager(self) -> StreamableHTTPSessionManager:
+        return StreamableHTTPSessionManager(
             app=mcp_server(_backend_of),
             json_response=True,
             stateless=True,
             # whose pages and names may call is asked below, where a key counts too
             security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
-            max_request_body_size=serving.settings.body_bytes,
+            max_request_body_size=self._serving.settings.body_bytes,
         )
-
-    @asynccontextmanager
-    async def run(self) -> AsyncIterator[None]:
-        """Serve until the block is left."""
-        async with self._manager.run():
-            yield
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, for who may ask.
