@@ -1,0 +1,171 @@
+"""Messages that bear on no memory, and questions that do: what a long memory finds for each, signal by signal.
+
+    python bench/experiments/idle.py tell OUT.jsonl --file locomo10.json [--questions 60]
+    python bench/experiments/idle.py tell OUT.jsonl --notes
+    python bench/experiments/idle.py judge OUT.jsonl
+
+`tell` tells a memory (two LoCoMo conversations, or the 163 invented notes beside this file), asks it the sixty messages
+of held_out/idle.jsonl and the questions that it holds the answer to, and writes a line each: what today's gate reads of
+the units that were read, and the judge's log-odds that one, or three together, answer the message. What updates replace
+is not judged. Lines hold ids and numbers, no text. `judge` compares gates (idle_gates.py). LoCoMo: CC BY-NC 4.0, for
+evaluation only, fetched by hand.
+"""
+
+import argparse
+import json
+import math
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from idle_gates import compared
+from locomo import told
+
+from eval.caches import CountingCache
+from eval.conversations.locomo import read_locomo
+from eval.conversations.ours import turns_in
+from eval.conversations.records import drawn
+from plume_memory.answering.embedded import Embedded
+from plume_memory.answering.evidence import is_replaced, share_needed
+from plume_memory.engine import Engine
+from plume_memory.recalling.asking import routed_of
+from plume_memory.records import Context, Span, Transition, Unit, join_units
+from plume_memory.retrieval.lexical import UnitIndex
+from plume_memory.retrieval.retrieve import retrieve
+from plume_memory.segmentation.told import told_of
+
+HERE = Path(__file__).parent
+NOTES = ("notes.jsonl", "notes_more.jsonl", "notes_myself.jsonl")
+SHOWN = 8
+"""Units of a message that are judged and written: as many notes as a recall gives."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A message and, where the memory bears on it, which turns hold the answer."""
+
+    id: str
+    kind: str
+    words: str
+    gold: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What was told, and which turns a unit is of."""
+
+    name: str
+    transitions: Sequence[Transition]
+    spans: dict[int, Sequence[tuple[Span, str]]]
+    questions: Sequence[Asked]
+
+
+def idle() -> list[Asked]:
+    """The messages that bear on nothing."""
+    return [Asked(one["id"], one["kind"], one["message"]) for one in rows_of(HERE / "held_out" / "idle.jsonl")]
+
+
+def conversations(file: Path, questions: int) -> Iterator[Memory]:
+    """Two LoCoMo conversations with questions that they answer."""
+    for one in drawn(read_locomo(file), count=2, questions=questions, seed=0):
+        transitions, spans = told(one)
+        asked = [Asked(q.id, q.kind, q.question, q.gold) for q in one.questions if q.gold and q.answerable]
+        yield Memory(f"locomo {one.id}", transitions, dict(spans), asked)
+
+
+def notes() -> Iterator[Memory]:
+    """All invented notes in one memory, an update each; every second question, and requests that some help with."""
+    some = [one for name in NOTES for one in rows_of(HERE / name)]
+    transitions = [
+        Transition(number, one["note"], context=Context("note", None, None)) for number, one in enumerate(some, start=1)
+    ]
+    spans = {number: [(Span(0, len(one["note"])), str(number))] for number, one in enumerate(some, start=1)}
+    asked = [Asked(f"note-{n}", "note", one["question"], (str(n),)) for n, one in list(enumerate(some, start=1))[::2]]
+    for one in rows_of(HERE / "held_out" / "helped.jsonl"):
+        gold = [str(n) for n, other in enumerate(some, start=1) if other["note"] in one["notes"]]
+        asked.append(Asked(one["id"], "helped", one["message"], tuple(gold)))
+    yield Memory("notes", transitions, dict(spans), asked)
+
+
+def measured(engine: Engine, memory: Memory) -> Iterator[dict[str, Any]]:
+    """A line for each message."""
+    units = engine.segmenter.units(memory.transitions)
+    index, cache = engine.index(units), CountingCache()
+    near = Embedded(engine.embedding, cache, told_of(memory.transitions, units))
+    near.make()
+    for one in [*idle(), *memory.questions]:
+        looked_up = routed_of([{"role": "user", "content": one.words}])
+        line = {"memory": memory.name, "units": len(units), "id": one.id, "kind": one.kind, "bears": bool(one.gold)}
+        line |= {"looked_up": bool(looked_up)}
+        yield line | (_found(engine, index, near, cache, looked_up, one, memory) if looked_up else {})
+
+
+def _found(
+    engine: Engine, index: UnitIndex, near: Embedded, cache: CountingCache, words: str, one: Asked, memory: Memory
+) -> dict[str, Any]:
+    """What is read for some words, and what the judge says of the best."""
+    reader, judge = engine.reader.of(cache), engine.judge
+    assert judge is not None, "the shipped network has one"
+    begun = time.perf_counter()
+    ranked = retrieve(index, words, reader, engine.policy, k=16, near=near)
+    spent = time.perf_counter() - begun
+    read = [each for each in ranked if each.gain is not None]
+    best = [each for each in read if not is_replaced(each, ranked)][:SHOWN]
+    begun = time.perf_counter()
+    odds = judge.support([(each.unit.text, words, "") for each in best])
+    judging = time.perf_counter() - begun
+    joint = judge.support([(join_units([each.unit for each in best[:3]]), words, "")]) if best else []
+    alone = engine.reader.log_probs([""], words)[0]
+    return {
+        "read": len(read),
+        "gains": [round(each.gain or 0.0, 3) for each in best],
+        "shares": [share_needed(words, each.unit.text) for each in best],
+        "log_scores": [round(math.log(each.score), 3) for each in best],
+        "all_gains": sorted((round(each.gain or 0.0, 2) for each in read), reverse=True),
+        "alone": round(sum(alone) / len(alone), 3),
+        "tokens": len(alone),
+        "answerable": [round(value, 3) for value in odds],
+        "joint": round(joint[0], 3) if joint else None,
+        "holds": [_gold_of(each.unit, one, memory) for each in best],
+        "gold": len(one.gold),
+        "seconds": round(spent, 3),
+        "judging": round(judging, 3),
+    }
+
+
+def _gold_of(unit: Unit, one: Asked, memory: Memory) -> list[int]:
+    """Which of the gold turns a unit is of."""
+    turns = turns_in([(unit.version, Span(unit.start, unit.end))], memory.spans)
+    return [at for at, turn in enumerate(one.gold) if turn in turns]
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    """Of a JSON Lines file."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+
+
+def main() -> None:
+    """Tell or judge."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["tell", "judge"])
+    parser.add_argument("rows", type=Path)
+    parser.add_argument("--file", type=Path, help="locomo10.json, gzipped or not")
+    parser.add_argument("--notes", action="store_true")
+    parser.add_argument("--questions", type=int, default=60, help="of each conversation")
+    given = parser.parse_args()
+    if given.what == "judge":
+        compared(rows_of(given.rows))
+        return
+    engine = Engine.load("smollm2-135m", hypernetwork="shipped")
+    memories = notes() if given.notes else conversations(given.file, given.questions)
+    with given.rows.open("a", encoding="utf-8") as out:
+        for memory in memories:
+            for line in measured(engine, memory):
+                out.write(json.dumps(line) + "\n")
+                out.flush()
+
+
+if __name__ == "__main__":
+    main()

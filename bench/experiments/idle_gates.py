@@ -1,0 +1,158 @@
+"""Gates between what a memory read for a message and what it gives: compared on rows of idle.py.
+
+A gate gives every unit a figure, and those that reach the threshold are notes. The threshold is the highest one that
+silences at most `SILENCED` of the questions on one memory; it is judged on the others. No idle message chooses one. One
+JSON line for each gate and memory.
+"""
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from statistics import median
+from typing import Any
+
+MIN_GAIN = 8.0
+"""Of the shipped network."""
+SILENCED = 0.02
+"""Most questions that a threshold may silence where it is chosen."""
+READ = 32
+"""Units that are read of a long memory."""
+
+Line = dict[str, Any]
+Gate = Callable[[Line], list[float]]
+NO, YES = -math.inf, math.inf
+
+
+def margins(line: Line) -> list[float]:
+    """Gain over what a shared name leaves of the least: 8 passes today."""
+    return [gain / share for gain, share in zip(line.get("gains", []), line.get("shares", []), strict=True)]
+
+
+def of_passing(line: Line, figures: Sequence[float]) -> list[float]:
+    """The figures of the units that pass today, NO for the others."""
+    return [own if gain >= MIN_GAIN else NO for gain, own in zip(margins(line), figures, strict=True)]
+
+
+def today(line: Line) -> list[float]:
+    """What passes now."""
+    return of_passing(line, [YES] * len(margins(line)))
+
+
+def grown(line: Line) -> list[float]:
+    """Nats above `MIN_GAIN` for each unit of ln(units / READ)."""
+    growth = math.log(max(1.0, line["units"] / READ))
+    return of_passing(line, [(gain - MIN_GAIN) / growth if growth else YES for gain in margins(line)])
+
+
+def each(line: Line) -> list[float]:
+    """Each unit by what the judge says of it."""
+    return of_passing(line, line.get("answerable", []))
+
+
+def judge_alone(line: Line) -> list[float]:
+    """The same whatever the gain."""
+    return list(line.get("answerable", []))
+
+
+def best(line: Line) -> list[float]:
+    """All that pass by the best of them."""
+    own = each(line)
+    return of_passing(line, [max(own)] * len(own)) if own else []
+
+
+def first(line: Line) -> list[float]:
+    """All that pass by the first of them."""
+    own = each(line)
+    return of_passing(line, [next((one for one in own if one > NO), NO)] * len(own))
+
+
+def joint(line: Line) -> list[float]:
+    """All that pass by the first three, read as one."""
+    own = margins(line)
+    return of_passing(line, [line["joint"]] * len(own)) if own else []
+
+
+def stands_out(line: Line) -> list[float]:
+    """Gain over the median gain of all that was read."""
+    middle = median(line["all_gains"]) if line.get("all_gains") else 0.0
+    return of_passing(line, [gain - middle for gain in line.get("gains", [])])
+
+
+def summed(weight: float) -> Gate:
+    """The best of them by the judge's log-odds and some of the gain."""
+
+    def gate(line: Line) -> list[float]:
+        both = [odds + weight * gain for odds, gain in zip(line.get("answerable", []), margins(line), strict=True)]
+        own = of_passing(line, both)
+        return of_passing(line, [max(own)] * len(own)) if own else []
+
+    return gate
+
+
+GATES: dict[str, Gate] = {
+    "more gain": margins,
+    "gain that grows with ln(units)": grown,
+    "gain over the median read": stands_out,
+    "judge alone, each": judge_alone,
+    "gain and judge, each": each,
+    "gain and judge, the best for all": best,
+    "gain and judge, the first for all": first,
+    "gain and judge, three as one": joint,
+    "gain and judge + 0.1 gain, the best for all": summed(0.1),
+    "gain and judge + 0.3 gain, the best for all": summed(0.3),
+}
+
+
+def notes_of(gate: Gate, line: Line, threshold: float) -> list[int]:
+    """Places of the units that are given."""
+    return [at for at, own in enumerate(gate(line)) if own > NO and own >= threshold]
+
+
+def silenced(gate: Gate, lines: Sequence[Line], threshold: float) -> float:
+    """Share of the questions that get notes today and none by a gate."""
+    asked = [line for line in lines if line["bears"]]
+    lost = [line for line in asked if notes_of(today, line, NO) and not notes_of(gate, line, threshold)]
+    return len(lost) / max(1, len(asked))
+
+
+def chosen(gate: Gate, lines: Sequence[Line]) -> float:
+    """The highest threshold at which at most `SILENCED` are."""
+    found = sorted({own for line in lines if line["bears"] for own in gate(line) if math.isfinite(own)})
+    return max((own for own in found if silenced(gate, lines, own) <= SILENCED), default=NO)
+
+
+def recall_at_5(gate: Gate, line: Line, threshold: float) -> float:
+    """Share of the gold turns that the first five notes are of."""
+    given = notes_of(gate, line, threshold)[:5]
+    return len({turn for at in given for turn in line["holds"][at]}) / line["gold"]
+
+
+def figures(gate: Gate, lines: Sequence[Line], threshold: float) -> dict[str, Any]:
+    """What a gate does on some messages of one memory."""
+    messages = [line for line in lines if not line["bears"]]
+    asked = [line for line in lines if line["bears"]]
+    kinds = {kind: [0, 0] for kind in dict.fromkeys(line["kind"] for line in messages)}
+    for line in messages:
+        kinds[line["kind"]][0] += bool(notes_of(gate, line, threshold))
+        kinds[line["kind"]][1] += 1
+    found: dict[str, Any] = {"idle": len(messages), "idle_noted": sum(own for own, _ in kinds.values())}
+    found |= {kind: f"{own}/{of}" for kind, (own, of) in kinds.items()}
+    found |= {"notes_shown": sum(len(notes_of(gate, line, threshold)) for line in messages)}
+    found |= {"asked": len(asked), "silenced": round(silenced(gate, lines, threshold), 4)}
+    found |= {"without_notes": sum(not notes_of(gate, line, threshold) for line in asked)}
+    recalled = [recall_at_5(gate, line, threshold) for line in asked]
+    return found | {"recall_at_5": round(sum(recalled) / max(1, len(recalled)), 4)}
+
+
+def compared(lines: Sequence[Line]) -> None:
+    """Choose on each memory in turn, and judge on the others."""
+    by_memory = {name: list(own) for name, own in groupby(lines, key=lambda line: str(line["memory"]))}
+    for name, own in by_memory.items():
+        print(json.dumps({"gate": "today", "judged_on": name, **figures(today, own, NO)}))
+    for chosen_on, own in by_memory.items():
+        for name, gate in GATES.items():
+            threshold = chosen(gate, own)
+            at = {"gate": name, "chosen_on": chosen_on, "threshold": round(threshold, 3)}
+            for other, lines_of in by_memory.items():
+                print(json.dumps({**at, "judged_on": other, **figures(gate, lines_of, threshold)}))
