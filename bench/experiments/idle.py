@@ -1,6 +1,6 @@
 """Messages that bear on no memory, and questions that do: what a long memory finds for each, signal by signal.
 
-    python bench/experiments/idle.py tell OUT.jsonl --file locomo10.json [--questions 60]
+    python bench/experiments/idle.py tell OUT.jsonl --file locomo10.json [--questions 40]
     python bench/experiments/idle.py tell OUT.jsonl --notes
     python bench/experiments/idle.py judge OUT.jsonl
 
@@ -17,10 +17,11 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from idle_gates import compared
+from idle_gates import MIN_GAIN, compared
 from locomo import told
 
 from eval.caches import CountingCache
@@ -38,8 +39,12 @@ from plume_memory.segmentation.told import told_of
 
 HERE = Path(__file__).parent
 NOTES = ("notes.jsonl", "notes_more.jsonl", "notes_myself.jsonl")
-SHOWN = 8
-"""Units of a message that are judged and written: as many notes as a recall gives."""
+SHOWN = 16
+"""Units of a message that are written: as many as a recall chooses its notes from."""
+JUDGED = 3
+"""Of these the first so many are judged, and the first so many that pass today."""
+ROOM = 2 * 2**30
+"""Bytes of texts that are kept: no message waits for what another one read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +73,9 @@ def idle() -> list[Asked]:
 
 
 def conversations(file: Path, questions: int) -> Iterator[Memory]:
-    """Two LoCoMo conversations with questions that they answer."""
-    for one in drawn(read_locomo(file), count=2, questions=questions, seed=0):
+    """The two shortest LoCoMo conversations with questions that they answer."""
+    some = drawn(read_locomo(file), count=None, questions=questions, seed=0)
+    for one in sorted(some, key=lambda each: len(each.turns))[:2]:
         transitions, spans = told(one)
         asked = [Asked(q.id, q.kind, q.question, q.gold) for q in one.questions if q.gold and q.answerable]
         yield Memory(f"locomo {one.id}", transitions, dict(spans), asked)
@@ -113,24 +119,29 @@ def _found(
     spent = time.perf_counter() - begun
     read = [each for each in ranked if each.gain is not None]
     best = [each for each in read if not is_replaced(each, ranked)][:SHOWN]
+    shares = [share_needed(words, each.unit.text) for each in best]
+    passing = [at for at, each in enumerate(best) if (each.gain or 0.0) >= MIN_GAIN * shares[at]]
+    judged = sorted({*range(min(JUDGED, len(best))), *passing[:JUDGED]})
     begun = time.perf_counter()
-    odds = judge.support([(each.unit.text, words, "") for each in best])
+    odds = judge.support([(best[at].unit.text, words, "") for at in judged])
     judging = time.perf_counter() - begun
+    answerable = dict(zip(judged, odds, strict=True))
     joint = judge.support([(join_units([each.unit for each in best[:3]]), words, "")]) if best else []
     alone = engine.reader.log_probs([""], words)[0]
     return {
         "read": len(read),
         "gains": [round(each.gain or 0.0, 3) for each in best],
-        "shares": [share_needed(words, each.unit.text) for each in best],
+        "shares": shares,
         "log_scores": [round(math.log(each.score), 3) for each in best],
         "all_gains": sorted((round(each.gain or 0.0, 2) for each in read), reverse=True),
         "alone": round(sum(alone) / len(alone), 3),
         "tokens": len(alone),
-        "answerable": [round(value, 3) for value in odds],
+        "answerable": [round(answerable[at], 3) if at in answerable else None for at in range(len(best))],
         "joint": round(joint[0], 3) if joint else None,
         "holds": [_gold_of(each.unit, one, memory) for each in best],
         "gold": len(one.gold),
         "seconds": round(spent, 3),
+        "judged": len(judged),
         "judging": round(judging, 3),
     }
 
@@ -153,13 +164,16 @@ def main() -> None:
     parser.add_argument("rows", type=Path)
     parser.add_argument("--file", type=Path, help="locomo10.json, gzipped or not")
     parser.add_argument("--notes", action="store_true")
-    parser.add_argument("--questions", type=int, default=60, help="of each conversation")
+    parser.add_argument("--skip", type=int, default=0, help="conversations that were told before")
+    parser.add_argument("--count", type=int, default=2, help="the last conversation told")
+    parser.add_argument("--questions", type=int, default=40, help="of each conversation")
     given = parser.parse_args()
     if given.what == "judge":
         compared(rows_of(given.rows))
         return
     engine = Engine.load("smollm2-135m", hypernetwork="shipped")
-    memories = notes() if given.notes else conversations(given.file, given.questions)
+    engine.reader.kept._room = ROOM
+    memories = notes() if given.notes else islice(conversations(given.file, given.questions), given.skip, given.count)
     with given.rows.open("a", encoding="utf-8") as out:
         for memory in memories:
             for line in measured(engine, memory):

@@ -34,6 +34,11 @@ def of_passing(line: Line, figures: Sequence[float]) -> list[float]:
     return [own if gain >= MIN_GAIN else NO for gain, own in zip(margins(line), figures, strict=True)]
 
 
+def judged(line: Line) -> list[float]:
+    """The judge's log-odds; NO where it was not asked."""
+    return [NO if own is None else own for own in line.get("answerable", [])]
+
+
 def today(line: Line) -> list[float]:
     """What passes now."""
     return of_passing(line, [YES] * len(margins(line)))
@@ -47,12 +52,12 @@ def grown(line: Line) -> list[float]:
 
 def each(line: Line) -> list[float]:
     """Each unit by what the judge says of it."""
-    return of_passing(line, line.get("answerable", []))
+    return of_passing(line, judged(line))
 
 
 def judge_alone(line: Line) -> list[float]:
     """The same whatever the gain."""
-    return list(line.get("answerable", []))
+    return judged(line)
 
 
 def best(line: Line) -> list[float]:
@@ -83,7 +88,7 @@ def summed(weight: float) -> Gate:
     """The best of them by the judge's log-odds and some of the gain."""
 
     def gate(line: Line) -> list[float]:
-        both = [odds + weight * gain for odds, gain in zip(line.get("answerable", []), margins(line), strict=True)]
+        both = [odds + weight * gain for odds, gain in zip(judged(line), margins(line), strict=True)]
         own = of_passing(line, both)
         return of_passing(line, [max(own)] * len(own)) if own else []
 
