@@ -1,7 +1,7 @@
 """Messages that bear on no memory, and questions that do: what a long memory finds for each, signal by signal.
 
     python bench/experiments/idle.py tell OUT.jsonl --file locomo10.json [--questions 40]
-    python bench/experiments/idle.py tell OUT.jsonl --notes
+    python bench/experiments/idle.py tell OUT.jsonl --notes [--more]
     python bench/experiments/idle.py judge OUT.jsonl
 
 `tell` tells a memory (two LoCoMo conversations, or the 163 invented notes beside this file), asks it the sixty messages
@@ -32,7 +32,7 @@ from plume_memory.answering.embedded import Embedded
 from plume_memory.answering.evidence import is_replaced, share_needed
 from plume_memory.engine import Engine
 from plume_memory.recalling.asking import routed_of
-from plume_memory.records import Context, Span, Transition, Unit, join_units
+from plume_memory.records import Span, Transition, Unit, join_units
 from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.retrieval.retrieve import retrieve
 from plume_memory.segmentation.told import told_of
@@ -67,9 +67,9 @@ class Memory:
     questions: Sequence[Asked]
 
 
-def idle() -> list[Asked]:
+def idle(name: str) -> list[Asked]:
     """The messages that bear on nothing."""
-    return [Asked(one["id"], one["kind"], one["message"]) for one in rows_of(HERE / "held_out" / "idle.jsonl")]
+    return [Asked(one["id"], one["kind"], one["message"]) for one in rows_of(HERE / "held_out" / name)]
 
 
 def conversations(file: Path, questions: int) -> Iterator[Memory]:
@@ -81,27 +81,29 @@ def conversations(file: Path, questions: int) -> Iterator[Memory]:
         yield Memory(f"locomo {one.id}", transitions, dict(spans), asked)
 
 
-def notes() -> Iterator[Memory]:
+def notes(*, more: bool) -> Iterator[Memory]:
     """All invented notes in one memory, an update each; every second question, and requests that some help with."""
     some = [one for name in NOTES for one in rows_of(HERE / name)]
-    transitions = [
-        Transition(number, one["note"], context=Context("note", None, None)) for number, one in enumerate(some, start=1)
-    ]
+    transitions = [Transition(number, one["note"]) for number, one in enumerate(some, start=1)]
     spans = {number: [(Span(0, len(one["note"])), str(number))] for number, one in enumerate(some, start=1)}
-    asked = [Asked(f"note-{n}", "note", one["question"], (str(n),)) for n, one in list(enumerate(some, start=1))[::2]]
-    for one in rows_of(HERE / "held_out" / "helped.jsonl"):
+    asked = (
+        []
+        if more
+        else [Asked(f"note-{n}", "note", one["question"], (str(n),)) for n, one in list(enumerate(some, start=1))[::2]]
+    )
+    for one in rows_of(HERE / "held_out" / ("helped_more.jsonl" if more else "helped.jsonl")):
         gold = [str(n) for n, other in enumerate(some, start=1) if other["note"] in one["notes"]]
-        asked.append(Asked(one["id"], "helped", one["message"], tuple(gold)))
+        asked.append(Asked(one["id"], "helped-more" if more else "helped", one["message"], tuple(gold)))
     yield Memory("notes", transitions, dict(spans), asked)
 
 
-def measured(engine: Engine, memory: Memory) -> Iterator[dict[str, Any]]:
+def measured(engine: Engine, memory: Memory, messages: Sequence[Asked]) -> Iterator[dict[str, Any]]:
     """A line for each message."""
     units = engine.segmenter.units(memory.transitions)
     index, cache = engine.index(units), CountingCache()
     near = Embedded(engine.embedding, cache, told_of(memory.transitions, units))
     near.make()
-    for one in [*idle(), *memory.questions]:
+    for one in [*messages, *memory.questions]:
         looked_up = routed_of([{"role": "user", "content": one.words}])
         line = {"memory": memory.name, "units": len(units), "id": one.id, "kind": one.kind, "bears": bool(one.gold)}
         line |= {"looked_up": bool(looked_up)}
@@ -164,6 +166,7 @@ def main() -> None:
     parser.add_argument("rows", type=Path)
     parser.add_argument("--file", type=Path, help="locomo10.json, gzipped or not")
     parser.add_argument("--notes", action="store_true")
+    parser.add_argument("--more", action="store_true", help="the messages that were written later, with --notes")
     parser.add_argument("--skip", type=int, default=0, help="conversations that were told before")
     parser.add_argument("--count", type=int, default=2, help="the last conversation told")
     parser.add_argument("--questions", type=int, default=40, help="of each conversation")
@@ -173,10 +176,15 @@ def main() -> None:
         return
     engine = Engine.load("smollm2-135m", hypernetwork="shipped")
     engine.reader.kept._room = ROOM
-    memories = notes() if given.notes else islice(conversations(given.file, given.questions), given.skip, given.count)
+    messages = idle("idle_more.jsonl" if given.more else "idle.jsonl")
+    memories = (
+        notes(more=given.more)
+        if given.notes
+        else islice(conversations(given.file, given.questions), given.skip, given.count)
+    )
     with given.rows.open("a", encoding="utf-8") as out:
         for memory in memories:
-            for line in measured(engine, memory):
+            for line in measured(engine, memory, messages):
                 out.write(json.dumps(line) + "\n")
                 out.flush()
 

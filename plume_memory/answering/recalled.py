@@ -2,7 +2,7 @@
 
 1 what is looked up    recalling/asking.py
 2 retrieve             retrieval/retrieve.py, of what holds and lies in the period
-3 what bears on it     evidence.py
+3 what bears on it     evidence.py, answered.py
 4 notes                noted.py
 5 choose and quote     recalling/choosing.py, recalling/rendering.py
 """
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Protocol, Unpack
 
+from plume_memory.answering.answered import may_answer
 from plume_memory.answering.conversation import turns_of
 from plume_memory.answering.current import Current
 from plume_memory.answering.evidence import choose_relevant, is_replaced
@@ -71,6 +72,11 @@ class Recallable:
             ranked = self.rank(asked, wanted, retired=retired, without=outside | expired)
         gone = expired | {at for at, by in retired.items() if history or not by}
         gone |= {one.unit.position for one in ranked if one.superseded and one.unit.position in retired}
+        policy, judge = self.engine.policy, self.engine.judge
+        relevant = choose_relevant(ranked, asked, policy, history=history)
+        bearing = [one for one in relevant if history or one.unit.position not in gone]
+        if judge and policy.min_gain is not None and not may_answer(bearing, asked, judge):
+            return []
         return [
             found_note(
                 one.unit,
@@ -81,8 +87,7 @@ class Recallable:
                 is_current=one.unit.position not in gone and not is_replaced(one, ranked),
                 without=outside if history else outside.union(expired, retired),
             )
-            for one in choose_relevant(ranked, asked, self.engine.policy, history=history)
-            if history or one.unit.position not in gone
+            for one in bearing
         ]
 
 
