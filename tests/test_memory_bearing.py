@@ -96,6 +96,15 @@ def test_where_everything_is_relevant_or_nobody_judges_nothing_is_left_out(judge
     assert judge.asked == []
 
 
+def test_a_reply_is_judged_with_the_question_that_it_answers(engine: Engine, judge: Says) -> None:
+    with ParametricMemory.open("ann", url="sqlite://", engine=engine) as memory:
+        memory.update("Mara: Where is the launch?\nJonas: At Lotti's, on the quay.", derive=False)
+        memory.recall("Where is the launch?")
+    ((text, *_),) = judge.asked
+    assert text.startswith("Mara:") and "Where is the launch?" in text
+    assert text.endswith("At Lotti's, on the quay.")
+
+
 def test_what_answers_no_more_is_not_judged(memory: ParametricMemory, judge: Says) -> None:
     memory.update("Rex lives in Thun now.", replaces=[1], derive=False)
     memory.recall("Where does Rex live?")

@@ -30,9 +30,10 @@ from eval.conversations.ours import turns_in
 from eval.conversations.records import drawn
 from plume_memory.answering.embedded import Embedded
 from plume_memory.answering.evidence import is_replaced, share_needed
+from plume_memory.answering.noted import completed
 from plume_memory.engine import Engine
 from plume_memory.recalling.asking import routed_of
-from plume_memory.records import Span, Transition, Unit, join_units
+from plume_memory.records import Span, Transition, Unit
 from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.retrieval.retrieve import retrieve
 from plume_memory.segmentation.told import told_of
@@ -97,13 +98,17 @@ def notes(*, more: bool) -> Iterator[Memory]:
     yield Memory("notes", transitions, dict(spans), asked)
 
 
-def measured(engine: Engine, memory: Memory, messages: Sequence[Asked]) -> Iterator[dict[str, Any]]:
+def measured(
+    engine: Engine, memory: Memory, messages: Sequence[Asked], kinds: Sequence[str]
+) -> Iterator[dict[str, Any]]:
     """A line for each message."""
     units = engine.segmenter.units(memory.transitions)
     index, cache = engine.index(units), CountingCache()
     near = Embedded(engine.embedding, cache, told_of(memory.transitions, units))
     near.make()
     for one in [*messages, *memory.questions]:
+        if kinds and not one.gold and one.kind not in kinds:
+            continue
         looked_up = routed_of([{"role": "user", "content": one.words}])
         line = {"memory": memory.name, "units": len(units), "id": one.id, "kind": one.kind, "bears": bool(one.gold)}
         line |= {"looked_up": bool(looked_up)}
@@ -125,10 +130,10 @@ def _found(
     passing = [at for at, each in enumerate(best) if (each.gain or 0.0) >= MIN_GAIN * shares[at]]
     judged = sorted({*range(min(JUDGED, len(best))), *passing[:JUDGED]})
     begun = time.perf_counter()
-    odds = judge.support([(best[at].unit.text, words, "") for at in judged])
+    odds = judge.support([(completed(best[at].unit, index), words, "") for at in judged])
     judging = time.perf_counter() - begun
     answerable = dict(zip(judged, odds, strict=True))
-    joint = judge.support([(join_units([each.unit for each in best[:3]]), words, "")]) if best else []
+    alone_odds = judge.support([(best[at].unit.text, words, "") for at in judged])
     alone = engine.reader.log_probs([""], words)[0]
     return {
         "read": len(read),
@@ -139,7 +144,7 @@ def _found(
         "alone": round(sum(alone) / len(alone), 3),
         "tokens": len(alone),
         "answerable": [round(answerable[at], 3) if at in answerable else None for at in range(len(best))],
-        "joint": round(joint[0], 3) if joint else None,
+        "unit_alone": [round(value, 3) for value in alone_odds],
         "holds": [_gold_of(each.unit, one, memory) for each in best],
         "gold": len(one.gold),
         "seconds": round(spent, 3),
@@ -167,6 +172,7 @@ def main() -> None:
     parser.add_argument("--file", type=Path, help="locomo10.json, gzipped or not")
     parser.add_argument("--notes", action="store_true")
     parser.add_argument("--more", action="store_true", help="the messages that were written later, with --notes")
+    parser.add_argument("--kinds", nargs="*", default=(), help="of idle messages; all by default")
     parser.add_argument("--skip", type=int, default=0, help="conversations that were told before")
     parser.add_argument("--count", type=int, default=2, help="the last conversation told")
     parser.add_argument("--questions", type=int, default=40, help="of each conversation")
@@ -184,7 +190,7 @@ def main() -> None:
     )
     with given.rows.open("a", encoding="utf-8") as out:
         for memory in memories:
-            for line in measured(engine, memory, messages):
+            for line in measured(engine, memory, messages, given.kinds):
                 out.write(json.dumps(line) + "\n")
                 out.flush()
 

@@ -75,7 +75,7 @@ def first(line: Line) -> list[float]:
 def joint(line: Line) -> list[float]:
     """All that pass by the first three, read as one."""
     own = margins(line)
-    return of_passing(line, [line["joint"]] * len(own)) if own else []
+    return of_passing(line, [line.get("joint", NO)] * len(own)) if own else []
 
 
 def stands_out(line: Line) -> list[float]:

@@ -8,14 +8,13 @@ note helps with is answered by none, and what is asked in the first person is th
 from collections.abc import Sequence
 from typing import Protocol
 
-from plume_memory.records import ScoredUnit
 from plume_memory.terms import asks, speaks_of_me
 
 ANSWERS_AT = -1.5
 """Least log-odds, of the best of those judged, that it answers the question."""
 
 JUDGED = 3
-"""Of the units that gain enough the first so many are judged."""
+"""Of the notes that gain enough the first so many are judged."""
 
 
 class Supports(Protocol):
@@ -25,14 +24,14 @@ class Supports(Protocol):
         """Return the log-odds that a text answers a question, of (text, question, nothing)."""
 
 
-def may_answer(units: Sequence[ScoredUnit], question: str, judge: Supports) -> bool:
-    """Return whether one of the best units may answer a question; of what is not judged: True.
+def may_answer(notes: Sequence[str], question: str, judge: Supports) -> bool:
+    """Return whether one of the best notes may answer a question; of what is not judged: True.
 
     Args:
-        units: that gain enough for it, the best first.
+        notes: that gain enough for it, each with what completes it ("At Lotti's." alone answers little), best first.
         question: or another message.
-        judge: not asked without units.
+        judge: not asked without notes.
     """
-    if not units or not asks(question) or speaks_of_me(question):
+    if not notes or not asks(question) or speaks_of_me(question):
         return True
-    return max(judge.support([(one.unit.text, question, "") for one in units[:JUDGED]])) >= ANSWERS_AT
+    return max(judge.support([(text, question, "") for text in notes[:JUDGED]])) >= ANSWERS_AT

@@ -16,7 +16,7 @@ from plume_memory.answering.answered import may_answer
 from plume_memory.answering.conversation import turns_of
 from plume_memory.answering.current import Current
 from plume_memory.answering.evidence import choose_relevant, is_replaced
-from plume_memory.answering.noted import found_note
+from plume_memory.answering.noted import completed, found_note
 from plume_memory.engine import Engine
 from plume_memory.model.prompt import Message
 from plume_memory.recalling.asking import routed_of
@@ -75,7 +75,9 @@ class Recallable:
         policy, judge = self.engine.policy, self.engine.judge
         relevant = choose_relevant(ranked, asked, policy, history=history)
         bearing = [one for one in relevant if history or one.unit.position not in gone]
-        if judge and policy.min_gain is not None and not may_answer(bearing, asked, judge):
+        left_out = outside if history else outside.union(expired, retired)
+        texts = [completed(one.unit, self.index, without=left_out) for one in bearing]
+        if judge and policy.min_gain is not None and not may_answer(texts, asked, judge):
             return []
         return [
             found_note(
@@ -85,7 +87,7 @@ class Recallable:
                 memory=self.memory,
                 score=one.score,
                 is_current=one.unit.position not in gone and not is_replaced(one, ranked),
-                without=outside if history else outside.union(expired, retired),
+                without=left_out,
             )
             for one in bearing
         ]
