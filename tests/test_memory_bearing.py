@@ -1,6 +1,7 @@
 """What only looks like a question does not bear on it: the judge says of the best notes whether they answer it."""
 
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 
 import pytest
 
@@ -8,6 +9,7 @@ from plume_memory import AnswerPolicy, MemoryPool, ParametricMemory
 from plume_memory.engine import Engine
 from plume_memory.testing import tiny_engine
 
+MARCH = datetime(2026, 3, 4, tzinfo=UTC)
 GENERAL = "Which country has the longest coastline?"
 
 
@@ -98,11 +100,11 @@ def test_where_everything_is_relevant_or_nobody_judges_nothing_is_left_out(judge
 
 def test_a_reply_is_judged_with_the_question_that_it_answers(engine: Engine, judge: Says) -> None:
     with ParametricMemory.open("ann", url="sqlite://", engine=engine) as memory:
-        memory.update("Mara: Where is the launch?\nJonas: At Lotti's, on the quay.", derive=False)
+        memory.update("Where is the launch?", speaker="Mara", observed_at=MARCH, derive=False)
+        memory.update("At Lotti's, on the quay.", speaker="Jonas", observed_at=MARCH, derive=False)
         memory.recall("Where is the launch?")
     ((text, *_),) = judge.asked
-    assert text.startswith("Mara:") and "Where is the launch?" in text
-    assert text.endswith("At Lotti's, on the quay.")
+    assert text == "Mara (2026-03-04):\nWhere is the launch?\nJonas (2026-03-04):\nAt Lotti's, on the quay."
 
 
 def test_what_answers_no_more_is_not_judged(memory: ParametricMemory, judge: Says) -> None:
