@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from plume_memory import AnswerPolicy, MemoryPool, ParametricMemory
+from plume_memory.answering import answered
 from plume_memory.engine import Engine
 from plume_memory.testing import tiny_engine
 
@@ -26,6 +27,12 @@ class Says:
     def support(self, claims: Sequence[tuple[str, str, str]]) -> list[float]:
         self.asked += claims
         return [next((odds for said, odds in self.but.items() if said in text), self.odds) for text, *_ in claims]
+
+
+@pytest.fixture(autouse=True)
+def _unsure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No note is sure by its gain; a tiny model's gains mean nothing."""
+    monkeypatch.setattr(answered, "SURE", -1e12)
 
 
 @pytest.fixture
@@ -62,6 +69,12 @@ def test_a_question_that_one_note_answers_gets_all_that_bear(memory: ParametricM
     best = memory.route(GENERAL, k=3)[2].unit
     judge.but = {best.words.strip(): 2.0}
     assert len(memory.recall(GENERAL).notes) == 4
+
+
+def test_what_gains_much_is_not_judged(memory: ParametricMemory, judge: Says, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answered, "SURE", 4.0)  # times a `min_gain` below 0
+    assert memory.recall(GENERAL)
+    assert judge.asked == []
 
 
 def test_the_best_three_are_judged(memory: ParametricMemory, judge: Says) -> None:

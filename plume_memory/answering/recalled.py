@@ -7,7 +7,7 @@
 5 choose and quote     recalling/choosing.py, recalling/rendering.py
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Protocol, Unpack
@@ -72,12 +72,10 @@ class Recallable:
             ranked = self.rank(asked, wanted, retired=retired, without=outside | expired)
         gone = expired | {at for at, by in retired.items() if history or not by}
         gone |= {one.unit.position for one in ranked if one.superseded and one.unit.position in retired}
-        policy, judge = self.engine.policy, self.engine.judge
-        relevant = choose_relevant(ranked, asked, policy, history=history)
+        relevant = choose_relevant(ranked, asked, self.engine.policy, history=history)
         bearing = [one for one in relevant if history or one.unit.position not in gone]
         left_out = outside if history else outside.union(expired, retired)
-        texts = [completed(one.unit, self.index, without=left_out) for one in bearing]
-        if judge and policy.min_gain is not None and not may_answer(texts, asked, judge):
+        if not self._may_answer(bearing, asked, left_out):
             return []
         return [
             found_note(
@@ -91,6 +89,16 @@ class Recallable:
             )
             for one in bearing
         ]
+
+    def _may_answer(self, units: Sequence[ScoredUnit], asked: str, left_out: Container[int]) -> bool:
+        """Whether they are more than alike, where there is a judge and not everything is relevant (answered.py)."""
+        least, judge = self.engine.policy.min_gain, self.engine.judge
+        if judge is None or least is None:
+            return True
+        return may_answer(
+            *(units, asked, least, judge),
+            text_of=lambda one: completed(one.unit, self.index, without=left_out),
+        )
 
 
 def recall_from(
