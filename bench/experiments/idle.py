@@ -21,7 +21,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from idle_gates import MIN_GAIN, compared
+from idle_gates import MIN_GAIN, NOTES, compared
 from locomo import told
 
 from eval.caches import CountingCache
@@ -30,7 +30,7 @@ from eval.conversations.ours import turns_in
 from eval.conversations.records import drawn
 from plume_memory.answering.embedded import Embedded
 from plume_memory.answering.evidence import is_replaced, share_needed
-from plume_memory.answering.noted import completed
+from plume_memory.answering.noted import _beside
 from plume_memory.engine import Engine
 from plume_memory.recalling.asking import routed_of
 from plume_memory.records import Span, Transition, Unit
@@ -39,7 +39,6 @@ from plume_memory.retrieval.retrieve import retrieve
 from plume_memory.segmentation.told import told_of
 
 HERE = Path(__file__).parent
-NOTES = ("notes.jsonl", "notes_more.jsonl", "notes_myself.jsonl")
 SHOWN = 16
 """Units of a message that are written: as many as a recall chooses its notes from."""
 JUDGED = 3
@@ -151,6 +150,11 @@ def _found(
         "judged": len(judged),
         "judging": round(judging, 3),
     }
+
+
+def completed(unit: Unit, index: UnitIndex) -> str:
+    """Its text between those that complete it: "At Lotti's." alone answers little."""
+    return "\n".join(one.text.strip() for one in sorted((unit, *_beside(unit, index)), key=lambda one: one.position))
 
 
 def _gold_of(unit: Unit, one: Asked, memory: Memory) -> list[int]:

@@ -13,11 +13,14 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from plume_memory.answering.answered import ANSWERS_AT
 from plume_memory.terms import asks, speaks_of_me
 
 MIN_GAIN = 8.0
 """Of the shipped network."""
+ANSWERS_AT = -1.5
+"""Log-odds of the gate that was built and taken back."""
+SURE = 4.0
+"""Times `MIN_GAIN` from which on it judged nothing."""
 SILENCED = 0.02
 """Most questions that a threshold may silence where it is chosen."""
 READ = 32
@@ -29,6 +32,12 @@ WORDS = {
     for name in ("idle", "idle_more", "helped", "helped_more")
     for one in map(json.loads, (HELD_OUT / f"{name}.jsonl").read_text(encoding="utf-8").splitlines())
 }
+
+NOTES = ("notes.jsonl", "notes_more.jsonl", "notes_myself.jsonl")
+_TOLD = [
+    json.loads(line) for name in NOTES for line in (HELD_OUT.parent / name).read_text(encoding="utf-8").splitlines()
+]
+WORDS |= {f"note-{number}": one["question"] for number, one in enumerate(_TOLD, start=1)}
 
 Line = dict[str, Any]
 Gate = Callable[[Line], list[float]]
@@ -120,15 +129,23 @@ GATES: dict[str, Gate] = {
 }
 
 
-def built(line: Line) -> list[float]:
-    """What is built: the best for all, of questions that are not in the first person.
+def in_doubt(line: Line) -> list[float]:
+    """What was built and taken back: the best for all, of questions that are not in the first person and where no gain is sure.
 
-    Every question whose words stand not in held_out/ counts as one of these: that is the worst case.
+    Every question of LoCoMo counts as one of these: that is the worst case.
     """
     words = WORDS.get(line["id"])
     if words is not None and (not asks(words) or speaks_of_me(words)):
         return today(line)
-    return best(line)
+    return today(line) if max(margins(line), default=0.0) >= SURE * MIN_GAIN else best(line)
+
+
+def twice(line: Line) -> list[float]:
+    """Instead of the judge twice the gain, of the same questions."""
+    words = WORDS.get(line["id"])
+    if words is not None and (not asks(words) or speaks_of_me(words)):
+        return today(line)
+    return today(line) if max(margins(line), default=0.0) >= 2 * MIN_GAIN else []
 
 
 def helped(gate: Gate, lines: Sequence[Line], threshold: float) -> int:
@@ -184,7 +201,8 @@ def compared(lines: Sequence[Line]) -> None:
     by_memory = {name: list(own) for name, own in groupby(lines, key=lambda line: str(line["memory"]))}
     for name, own in by_memory.items():
         print(json.dumps({"gate": "before", "judged_on": name, **figures(today, own, NO)}))
-        print(json.dumps({"gate": "built", "judged_on": name, **figures(built, own, ANSWERS_AT)}))
+        print(json.dumps({"gate": "judge in doubt", "judged_on": name, **figures(in_doubt, own, ANSWERS_AT)}))
+        print(json.dumps({"gate": "twice the gain instead", "judged_on": name, **figures(twice, own, NO)}))
     for chosen_on, whole in by_memory.items():
         own = [line for line in whole if not line["kind"].startswith("helped")]
         for name, gate in GATES.items():

@@ -45,12 +45,6 @@ def found_note(
     )
 
 
-def completed(unit: Unit, index: UnitIndex, *, without: Container[int] = frozenset()) -> str:
-    """Return its text between those that complete it; none does of the positions in `without`."""
-    around = (one for one in _beside(unit, index) if one.position not in without)
-    return "\n".join(one.text.strip() for one in sorted((unit, *around), key=lambda one: one.position))
-
-
 def _beside(unit: Unit, index: UnitIndex) -> Iterator[Unit]:
     """The question that a message answers, and the message that answers a question: somebody else's, next to it."""
     if unit.position > 0 and _talk(unit, before := index[unit.position - 1]) and _ends_asking(before):

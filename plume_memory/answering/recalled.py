@@ -2,21 +2,20 @@
 
 1 what is looked up    recalling/asking.py
 2 retrieve             retrieval/retrieve.py, of what holds and lies in the period
-3 what bears on it     evidence.py, answered.py
+3 what bears on it     evidence.py
 4 notes                noted.py
 5 choose and quote     recalling/choosing.py, recalling/rendering.py
 """
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Protocol, Unpack
 
-from plume_memory.answering.answered import may_answer
 from plume_memory.answering.conversation import turns_of
 from plume_memory.answering.current import Current
 from plume_memory.answering.evidence import choose_relevant, is_replaced
-from plume_memory.answering.noted import completed, found_note
+from plume_memory.answering.noted import found_note
 from plume_memory.engine import Engine
 from plume_memory.model.prompt import Message
 from plume_memory.recalling.asking import routed_of
@@ -72,11 +71,6 @@ class Recallable:
             ranked = self.rank(asked, wanted, retired=retired, without=outside | expired)
         gone = expired | {at for at, by in retired.items() if history or not by}
         gone |= {one.unit.position for one in ranked if one.superseded and one.unit.position in retired}
-        relevant = choose_relevant(ranked, asked, self.engine.policy, history=history)
-        bearing = [one for one in relevant if history or one.unit.position not in gone]
-        left_out = outside if history else outside.union(expired, retired)
-        if not self._may_answer(bearing, asked, left_out):
-            return []
         return [
             found_note(
                 one.unit,
@@ -85,20 +79,11 @@ class Recallable:
                 memory=self.memory,
                 score=one.score,
                 is_current=one.unit.position not in gone and not is_replaced(one, ranked),
-                without=left_out,
+                without=outside if history else outside.union(expired, retired),
             )
-            for one in bearing
+            for one in choose_relevant(ranked, asked, self.engine.policy, history=history)
+            if history or one.unit.position not in gone
         ]
-
-    def _may_answer(self, units: Sequence[ScoredUnit], asked: str, left_out: Container[int]) -> bool:
-        """Whether they are more than alike, where there is a judge and not everything is relevant (answered.py)."""
-        least, judge = self.engine.policy.min_gain, self.engine.judge
-        if judge is None or least is None:
-            return True
-        return may_answer(
-            *(units, asked, least, judge),
-            text_of=lambda one: completed(one.unit, self.index, without=left_out),
-        )
 
 
 def recall_from(
