@@ -130,7 +130,7 @@ GATES: dict[str, Gate] = {
 
 
 def in_doubt(line: Line) -> list[float]:
-    """What was built and taken back: the best for all, of questions that are not in the first person and where no gain is sure.
+    """What was built and taken back: the best for all, of questions not in the first person whose gain leaves a doubt.
 
     Every question of LoCoMo counts as one of these: that is the worst case.
     """
