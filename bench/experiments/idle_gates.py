@@ -174,7 +174,7 @@ def chosen(gate: Gate, lines: Sequence[Line]) -> float:
 def recall_at_5(gate: Gate, line: Line, threshold: float) -> float:
     """Share of the gold turns that the first five notes are of."""
     given = notes_of(gate, line, threshold)[:5]
-    return len({turn for at in given for turn in line["holds"][at]}) / line["gold"]
+    return float(len({turn for at in given for turn in line["holds"][at]}) / line["gold"])
 
 
 def figures(gate: Gate, lines: Sequence[Line], threshold: float) -> dict[str, Any]:
