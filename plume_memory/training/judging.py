@@ -9,6 +9,7 @@ Cases come in sets that share a text, which is read once: they are packed behind
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,6 +25,7 @@ from plume_memory.lora.factors import Pair as FactorPair
 from plume_memory.model.adapters import shared_rows
 from plume_memory.model.base import BaseModel
 from plume_memory.retrieval.judge import earlier_ids, later_ids, said_ids, text_ids
+from plume_memory.training.ahead import DrawnAhead
 from plume_memory.training.build import card_of
 from plume_memory.training.card import TaskCard
 from plume_memory.training.cases import ClaimSet, PairSet, Verdict
@@ -47,6 +49,24 @@ ALLOWED: dict[Verdict, tuple[int, ...]] = {"unrelated": (0,), "adds": (1,), "rep
 _Set = TypeVar("_Set", PairSet, ClaimSet)
 _TRIES = 200
 _AT_ONCE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """Cases as they are read: each behind the head of its set."""
+
+    heads: tuple[list[int], ...]
+    cases: tuple[list[list[int]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _MicroBatch:
+    """Sets that were drawn together, and their tokens."""
+
+    pairs: list[PairSet]
+    claims: list[ClaimSet]
+    pairs_read: _Read
+    claims_read: _Read
 
 
 class JudgeNetwork(nn.Module):
@@ -88,6 +108,9 @@ class JudgingTask:
         self._start, self._own, self._data = start, own, data
         self.base, self._settings = base, settings
         self._per_step = settings.run.accumulation * processes
+        self._drawn_ahead = DrawnAhead(
+            self._micro_batch, device=base.device, stride=processes, end=settings.run.steps * self._per_step
+        )
         written = [[Path(path).expanduser() for path in paths] for paths in (own.written_pairs, own.written_claims)]
         self._written = WrittenCases(written[0], written[1], most=own.most)
         self._facts = FactCases(_relations(settings, held_out=False), most=own.most)
@@ -108,12 +131,10 @@ class JudgingTask:
     def step(self, step: int, micro: int, process: int) -> StepReport:
         """Run one micro-batch forward."""
         del process
-        chance = random.Random(f"{self._settings.run.seed}:{step * self._per_step + micro}")
-        count = self._settings.texts
-        pairs = [self._pairs(chance) for _ in range(count)]
-        claims = [self._claims(chance) for _ in range(round(self._own.claims * count))]
+        drawn = self._drawn_ahead(step * self._per_step + micro)
+        pairs, claims = drawn.pairs, drawn.claims
         with self.base.lock:
-            (of_pairs, read), (of_claims, more) = self._of_pairs(pairs), self._of_claims(claims)
+            (of_pairs, read), (of_claims, more) = self._scores(drawn.pairs_read), self._scores(drawn.claims_read)
         parts = {"pairs": _pair_loss(of_pairs, pairs), "claims": _claim_loss(of_claims, claims)}
         report = {name: float(value.detach()) for name, value in parts.items()}
         report |= {"right_pairs": _right_pairs(of_pairs, pairs), "right_claims": _right_claims(of_claims, claims)}
@@ -131,10 +152,10 @@ class JudgingTask:
             drawn = (claims_of(sample, chance, most=self._own.most) for sample in samples)
             claims[name] = [one for one in drawn if one is not None]
         with torch.no_grad(), self.base.lock:
-            figures = _figures(torch.cat([self._of_pairs(some)[0] for some in _few(pairs)]), pairs)
+            figures = _figures(torch.cat([self._scores(self._pairs_read(some))[0] for some in _few(pairs)]), pairs)
             for name, own in claims.items():
                 if own:
-                    scores = torch.cat([self._of_claims(some)[0] for some in _few(own)])
+                    scores = torch.cat([self._scores(self._claims_read(some))[0] for some in _few(own)])
                     figures[f"claims_{name}"] = _right_claims(scores, own)
         return figures
 
@@ -159,6 +180,13 @@ class JudgingTask:
 
     # --- cases --------------------------------------------------------------------------------------
 
+    def _micro_batch(self, number: int) -> _MicroBatch:
+        chance = random.Random(f"{self._settings.run.seed}:{number}")
+        count = self._settings.texts
+        pairs = [self._pairs(chance) for _ in range(count)]
+        claims = [self._claims(chance) for _ in range(round(self._own.claims * count))]
+        return _MicroBatch(pairs, claims, self._pairs_read(pairs), self._claims_read(claims))
+
     def _pairs(self, chance: random.Random) -> PairSet:
         if chance.random() < self._own.written:
             return self._written.pairs(chance)
@@ -168,7 +196,8 @@ class JudgingTask:
         return _drawn(lambda: pairs_of(updates.draw(chance, largest=6, update=True), chance, most=self._own.most))
 
     def _claims(self, chance: random.Random) -> ClaimSet:
-        if chance.random() < self._own.written:
+        share = self._own.written if self._own.written_of_claims is None else self._own.written_of_claims
+        if chance.random() < share:
             return self._written.claims(chance)
         if chance.random() < self._own.facts:
             return self._facts.claims(chance)
@@ -177,22 +206,25 @@ class JudgingTask:
 
     # --- the model ----------------------------------------------------------------------------------
 
-    def _of_pairs(self, sets: Sequence[PairSet]) -> tuple[Tensor, int]:
-        """[cases, OUTPUTS] float32 of the cases of some sets, in order, and the tokens read."""
+    def _pairs_read(self, sets: Sequence[PairSet]) -> _Read:
         base = self.base
-        heads = [later_ids(base, one.later) for one in sets]
-        return self._scores(heads, [[earlier_ids(base, text) for text, _ in one.earlier] for one in sets])
+        return _Read(
+            tuple(later_ids(base, one.later) for one in sets),
+            tuple([earlier_ids(base, text) for text, _ in one.earlier] for one in sets),
+        )
 
-    def _of_claims(self, sets: Sequence[ClaimSet]) -> tuple[Tensor, int]:
+    def _claims_read(self, sets: Sequence[ClaimSet]) -> _Read:
         base = self.base
-        heads = [text_ids(base, one.text) for one in sets]
-        return self._scores(heads, [[said_ids(base, asked, said) for asked, said, _ in one.claims] for one in sets])
+        return _Read(
+            tuple(text_ids(base, one.text) for one in sets),
+            tuple([said_ids(base, asked, said) for asked, said, _ in one.claims] for one in sets),
+        )
 
-    def _scores(self, heads: Sequence[list[int]], cases: Sequence[Sequence[list[int]]]) -> tuple[Tensor, int]:
-        """Each case is read behind its head, and sees no other."""
+    def _scores(self, read: _Read) -> tuple[Tensor, int]:
+        """[cases, OUTPUTS] float32 of the cases of some sets, in order, and the tokens read; no case sees another."""
         base = self.base
-        rows = [[Item(tuple(case), (0,), "answer") for case in own] for own in cases]
-        packed = pack_behind(heads, rows, device=base.device, dtype=base.dtype)
+        rows = [[Item(tuple(case), (0,), "answer") for case in own] for own in read.cases]
+        packed = pack_behind(read.heads, rows, device=base.device, dtype=base.dtype)
         adapter = shared_rows(self.network.adapter.factors(), device=base.device, dtype=base.dtype)
         states = target_states(base, packed, adapter).float()
         return states @ self.network.weight.T + self.network.bias, packed.tokens

@@ -218,7 +218,8 @@ def test_what_is_trained_is_what_judges(small: Small, network: Path, name: str) 
     sets = [PairSet(later, ((earlier, "adds"), ("Nothing.", "adds"))) for earlier, later in pairs]
     said = [ClaimSet(text, ((question, answer, True), ("Why?", "", True))) for text, question, answer in claims]
     with torch.no_grad():
-        of_pairs, of_claims = task._of_pairs(sets)[0][::2], task._of_claims(said)[0][::2]
+        read = (task._pairs_read(sets), task._claims_read(said))
+        of_pairs, of_claims = (task._scores(one)[0][::2] for one in read)
     wanted = torch.softmax(of_pairs[:, :3], 1)
     torch.testing.assert_close(torch.tensor(judge.verdicts(pairs)), wanted, atol=1e-4, rtol=1e-4)
     torch.testing.assert_close(torch.tensor(judge.support(claims)), of_claims[:, 3], atol=1e-4, rtol=1e-4)
