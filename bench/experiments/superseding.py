@@ -2,19 +2,21 @@
 
     python bench/experiments/superseding.py read OUT.jsonl SET ... [--hypernetwork DIR]
     python bench/experiments/superseding.py compare OUT.jsonl
-    python bench/experiments/superseding.py doubt OUT.jsonl SET ... [--at 0.8]
+    python bench/experiments/superseding.py retire OUT.jsonl SET ... [--limit N]
 
 `read` keeps, of each question, what the reader says of the units that are read, what the words supersede and with what
 probability the judge says that a unit is replaced; SET is `near_names`, `owners`, `retold` or `told` (of held_out/) or
 one of policies.py's. `compare` prints, in per cent and by set, how often the first unit that is left holds the answer,
-and of changed questions how often it holds the replaced one. `doubt` keeps, of each question, whether the first unit
-that `retrieve` returns holds the answer and the replaced one, for several values of `DOUBT_NATS`.
+and of changed questions how often it holds the replaced one. `retire` keeps, of each question, whether the first unit
+that `retrieve` returns holds the answer and the replaced one: with and without words, for several thresholds and
+values of `DOUBT_NATS`.
 """
 
 import argparse
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -24,17 +26,16 @@ from policies import transitions
 from eval.caches import CountingCache
 from eval.metrics.overlap import says
 from plume_memory.engine import Engine
-from plume_memory.records import Transition
+from plume_memory.records import Transition, Unit
 from plume_memory.retrieval import retrieve
 from plume_memory.retrieval.reader import Reading
-from plume_memory.retrieval.recency import verdicts
+from plume_memory.retrieval.recency import Verdict, verdicts
 from plume_memory.retrieval.retrieve import SHORTLIST, TIED, Reads
 from plume_memory.retrieval.supersede import retired
 from plume_memory.segmentation.told import told_of
 from plume_memory.superseding import Superseding
 
 Line = dict[str, Any]
-DOUBTS = (-math.inf, 0.5, 0.85, 1.2, math.inf)
 LEAST = 0.02
 """Probability below which a verdict is not kept."""
 
@@ -112,27 +113,41 @@ class _Remembering:
         return [self._kept[text, question] for text in texts]
 
 
-def doubt(out: Path, sets: Sequence[str], hypernetwork: str, at: float | None) -> None:
-    """Write a line for each question; nothing is retired at a doubt of -inf, whatever the judge is sure of at inf."""
+def retire(out: Path, sets: Sequence[str], hypernetwork: str, limit: int | None) -> None:
+    """Write a line for each question: by way, whether the first unit holds the answer, and whether the replaced one."""
     engine = Engine.load("smollm2-135m", hypernetwork=hypernetwork, dtype="float32")
-    superseding = Superseding(engine.base, engine.judge, at or engine.policy.supersedes_at)
+    superseding = Superseding(engine.base, engine.judge, min(at for _, at, _ in WAYS if at))
+    by_words = retrieve.verdicts
     with out.open("a", encoding="utf-8") as file:
-        for name, texts, questions in (own for one in sets for own in asked(one)):
+        for name, texts, questions in islice((own for one in sets for own in asked(one)), limit):
             told = tuple(Transition(number, text) for number, text in enumerate(texts, start=1))
             units = engine.segmenter.units(told)
-            gone = retired(superseding.found(told_of(told, units), engine.index(()), CountingCache()))
+            found = superseding.found(told_of(told, units), engine.index(()), CountingCache())
             index, reader = engine.index(units), _Remembering(engine.reader)
             for one in questions:
                 line: Line = {"set": name, "question": one["question"], "changed": bool(one["old"])}
-                line |= {"at": at} if at else {}
-                for nats in DOUBTS:
+                for words, at, nats in WAYS:
                     retrieve.DOUBT_NATS = nats
-                    found = retrieve.retrieve(index, one["question"], reader, engine.policy, k=1, retired=gone)
-                    text = found[0].unit.text
+                    retrieve.verdicts = by_words if words else _no_verdicts
+                    gone = retired([pair for pair in found if at and pair.probability >= at])
+                    first = retrieve.retrieve(index, one["question"], reader, engine.policy, k=1, retired=gone)
+                    text = first[0].unit.text
                     now = says(text, one["now"])
-                    line[str(nats)] = [now, bool(one["old"]) and says(text, one["old"]) and not now]
+                    line[f"{words} {at} {nats}"] = [now, bool(one["old"]) and says(text, one["old"]) and not now]
                 file.write(json.dumps(line, ensure_ascii=False) + "\n")
             file.flush()
+
+
+def _no_verdicts(units: Sequence[Unit], *_: object) -> list[Verdict]:
+    return [Verdict(at, True) for at in range(len(units))]
+
+
+WAYS = tuple(
+    (words, at, nats)
+    for words in (True, False)
+    for at, nats in ((0.0, math.inf), *((at, nats) for at in (0.4, 0.5, 0.6, 0.7, 0.8, 0.9) for nats in (0.85, math.inf)))
+)
+"""Whether words decide too, from which probability the judge retires (0: never), and the doubt."""
 
 
 def by_words(line: Line) -> list[int]:
@@ -184,18 +199,18 @@ def compare(path: Path) -> None:
 def main() -> None:
     """Read or compare."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("read", "compare", "doubt"))
+    parser.add_argument("what", choices=("read", "compare", "retire"))
     parser.add_argument("out", type=Path)
     parser.add_argument("sets", nargs="*")
     parser.add_argument("--hypernetwork", default="shipped")
-    parser.add_argument("--at", type=float, help="probability from which the judge retires; else the policy's")
+    parser.add_argument("--limit", type=int, help="histories, for `retire`")
     given = parser.parse_args()
     if given.what == "compare":
         compare(given.out)
     elif given.what == "read":
         read(given.out, given.sets, given.hypernetwork)
     else:
-        doubt(given.out, given.sets, given.hypernetwork, given.at)
+        retire(given.out, given.sets, given.hypernetwork, given.limit)
 
 
 if __name__ == "__main__":
