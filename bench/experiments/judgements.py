@@ -8,7 +8,7 @@
     python bench/experiments/judgements.py cost                            seconds of a verdict and of `known`
 
 The files in `held_out/` were written one by one for this, by a language model; no number was chosen on them but the
-five of the calibration, each kind of text judged by what the other four give. One JSON line per figure; intervals are
+three of the calibration, each kind of text judged by what the other four give. One JSON line per figure; intervals are
 95 %, resampled over pairs or memories.
 """
 
@@ -38,7 +38,7 @@ from plume_memory.superseding import Superseding
 
 Line = dict[str, Any]
 HELD_OUT = Path(__file__).parent / "held_out"
-ODDS = ("plain", "gain", "answerable", "support")
+ODDS = ("answerable", "support")
 """What the calibration weighs."""
 
 
@@ -204,7 +204,7 @@ def fit(out: Path) -> None:
 
 
 def fitted_to(lines: Sequence[Line]) -> Calibration:
-    """Platt's logistic fit (1999) of "the answer is right" by the four signals, ridge 1 on scaled signals."""
+    """Platt's logistic fit (1999) of "the answer is right" by the two signals, ridge 1 on scaled signals."""
     x = np.array([[line[name] for name in ODDS] for line in lines], dtype=float)
     y = np.array([float(line["right"]) for line in lines])
     centre, scale = x.mean(0), x.std(0) + 1e-9
@@ -218,12 +218,12 @@ def fitted_to(lines: Sequence[Line]) -> Calibration:
         w -= np.linalg.solve(hessian, gradient)
     own = w[:-1] / scale
     offset = float(w[-1] - own @ centre)
-    slope, per_nat, answerable, support = (round(float(v), 4) for v in own)
-    return Calibration(slope=slope, offset=round(offset, 4), per_nat=per_nat, answerable=answerable, support=support)
+    answerable, support = (round(float(v), 4) for v in own)
+    return Calibration(slope=0.0, offset=round(offset, 4), answerable=answerable, support=support)
 
 
 def _sure(line: Line, own: Calibration) -> float:
-    weights = (own.slope, own.per_nat, own.answerable, own.support)
+    weights = (own.answerable, own.support)
     odds = own.offset + sum(w * line[name] for w, name in zip(weights, ODDS, strict=True))
     return float(1 / (1 + math.exp(-odds)))
 

@@ -145,7 +145,7 @@ def _no_verdicts(units: Sequence[Unit], *_: object) -> list[Verdict]:
 WAYS = tuple(
     (words, at, nats)
     for words in (True, False)
-    for at, nats in ((0.0, math.inf), *((at, nats) for at in (0.4, 0.5, 0.6, 0.7, 0.8, 0.9) for nats in (0.85, math.inf)))
+    for at, nats in ((0.0, math.inf), *((at, nats) for at in (0.5, 0.7, 0.8, 0.9) for nats in (0.85, math.inf)))
 )
 """Whether words decide too, from which probability the judge retires (0: never), and the doubt."""
 

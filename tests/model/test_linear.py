@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch.nn import functional as F
 
 from plume_memory.engine import Engine
 from plume_memory.errors import InvalidInput, ModelError
@@ -39,6 +40,19 @@ def test_eight_bit_weights_multiply_as_the_full_ones_but_for_rounding(
     own, wanted = rounded(x), full(x.float())
     assert (own.shape, own.dtype) == (wanted.shape, dtype)
     assert ((own.float() - wanted).norm() / wanted.norm()).item() < 0.02
+
+
+@pytest.mark.parametrize(("dtype", "within"), [(torch.float32, 1e-5), (torch.bfloat16, 1e-2)])
+@pytest.mark.parametrize("rows", [1, 2, 8, 300])
+@pytest.mark.parametrize("has_bias", [False, True])
+def test_packed_weights_multiply_as_plain_ones(dtype: torch.dtype, within: float, rows: int, has_bias: bool) -> None:
+    weight, bias = weights()
+    x = torch.randn(rows, 1, 64, generator=torch.Generator().manual_seed(1)).to(dtype)
+    layer = Linear.of(weight.to(dtype), bias.to(dtype) if has_bias else None)
+    needs = {torch.float32: "avx2", torch.bfloat16: "avx512_bf16"}[dtype]
+    assert layer.is_packed == torch.cpu.get_capabilities().get(needs, False)
+    wanted = F.linear(x.float(), weight.to(dtype).float(), bias.to(dtype).float() if has_bias else None)
+    assert ((layer(x).float() - wanted).norm() / wanted.norm()).item() < within
 
 
 def test_of_a_row_of_zeros_nothing_comes() -> None:
