@@ -10,7 +10,7 @@ CHROMIUM = command -v chromium-headless-shell >/dev/null || \
 	  apt-get update -qq && apt-get install -y -qq chromium-headless-shell >/dev/null; } || \
 	echo "No chromium-headless-shell here, and it could not be installed (needs root and apt-get): tests marked browser are skipped."
 
-.PHONY: demo test soak lint docs bench eval-smoke release-check clean
+.PHONY: demo test soak lint docs bench vllm eval-smoke release-check clean
 .DEFAULT_GOAL := demo
 
 demo: .venv/.installed
@@ -44,6 +44,11 @@ bench: .venv/.installed-dev
 	$(BIN)/python bench/decode.py
 	$(BIN)/python bench/routing.py
 	$(BIN)/python bench/store.py
+
+# What is exported, served by stock vLLM: its CPU build in an environment of its own (PLUME_VLLM; 3.5 GB, once), then
+# a quarter of an hour. Not among the tests.
+vllm: .venv/.installed
+	$(BIN)/python bench/served_by_vllm.py
 
 # Builds sdist and wheel and tries each in an empty environment outside the clone.
 release-check: .venv/.installed-dev

@@ -58,11 +58,15 @@ def served_rank(rank: int) -> int:
 
 
 def flags_of(folder: Path) -> list[str]:
-    """Return the command that starts vLLM with an exported folder, as words."""
+    """Return the command that starts vLLM with an exported folder, as words.
+
+    It names the modules that the adapter is of: else vLLM makes room for adapters of all modules in every slot.
+    """
     config = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
     return [
         *("vllm", "serve", config["base_model_name_or_path"]),
         *("--enable-lora", "--max-lora-rank", str(config["r"])),
+        *("--lora-target-modules", *sorted({path.rpartition(".")[2] for path in config["target_modules"]})),
         *("--lora-modules", f"{folder.name}={folder.absolute()}"),
     ]
 

@@ -1,4 +1,4 @@
-"""What is written for vLLM: a name per content, a rank it has, and the same delta. vLLM itself is not run here."""
+"""What is written for vLLM: a name per content, a rank it has, and the same delta. `make vllm` runs vLLM itself."""
 
 import json
 from dataclasses import replace
@@ -50,5 +50,6 @@ def test_a_rank_beyond_all_is_refused() -> None:
 
 def test_the_flags_name_the_folder(tmp_path: Path) -> None:
     folder = written(tmp_path)
-    assert flags_of(folder)[:6] == ["vllm", "serve", "a/model", "--enable-lora", "--max-lora-rank", "8"]
+    flags = ["vllm", "serve", "a/model", "--enable-lora", "--max-lora-rank", "8", "--lora-target-modules", "down_proj"]
+    assert flags_of(folder)[:8] == flags
     assert flags_of(folder)[-1] == f"{folder.name}={folder}"
