@@ -1,6 +1,6 @@
 """How far bfloat16 and eight-bit weights are from float32: the own pass, and Hugging Face's modules, on CPU or CUDA.
 
-    python bench/agreement.py [--model smollm2-135m] [--tokens 2000] [--threads 1] [--passes int8 …]
+    python bench/agreement.py [--model smollm2-135m] [--tokens 2000] [--threads 1] [--passes int8 own_cuda …]
 
 Texts of the bundled chains, teacher-forced in 8 rows of 250 tokens, token by token as a decode takes them. For each
 pass: in how many places the likeliest token is that of float32, and the KL divergence of its distribution from

@@ -333,7 +333,10 @@ def serving(python: Path, arguments: Sequence[str], adapters: Path, work: Path, 
             yield server
         finally:
             process.terminate()
-            process.wait(60)
+            try:
+                process.wait(60)
+            except subprocess.TimeoutExpired:
+                process.kill()
 
 
 # --- ours -----------------------------------------------------------------------------------------

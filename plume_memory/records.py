@@ -368,7 +368,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """What `Answer.confidence` is made of; see answering/calibration.py."""
+    """What `Answer.confidence` may be made of; see answering/calibration.py."""
 
     mean_log_prob: float
     """Of the answer's tokens, nats, below 0."""

@@ -8,8 +8,8 @@
     python bench/experiments/judgements.py cost                            seconds of a verdict and of `known`
 
 The files in `held_out/` were written one by one for this, by a language model; no number was chosen on them but the
-three of the calibration, each kind of text judged by what the other four give. One JSON line per figure; intervals are
-95 %, resampled over pairs or memories.
+three of the calibration, each kind of text judged by what the other four give, which signals it weighs, and `known_at`.
+One JSON line per figure; intervals are 95 %, resampled over pairs or memories.
 """
 
 import argparse

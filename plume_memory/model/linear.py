@@ -14,8 +14,8 @@ WeightFormat = Literal["full", "int8"]
 """How linear layers keep their weights: in the model's dtype, or as eight-bit numbers with a scale for each output."""
 
 PACKED_FOR = 2
-"""Rows for which oneDNN lays the weights out: the two of a fused step. What is read at once (hundreds of rows) is as
-fast as without (docs/decisions, step)."""
+"""Rows for which oneDNN lays the weights out: the two of a fused step. What is read at once (hundreds of rows) takes
+about as long as without (docs/decisions, float32 weights packed)."""
 
 INT8_ROWS = 8
 """Most rows that are multiplied by eight-bit weights as they are: beyond, widening them first costs less."""
@@ -36,7 +36,7 @@ class Linear:
 
     @classmethod
     def of(cls, weight: Tensor, bias: Tensor | None, weight_format: WeightFormat = "full") -> "Linear":
-        """Take weights [o, i]; packed on a CPU, in a dtype that it multiplies, where PyTorch packs."""
+        """Take weights [o, i]; packed for oneDNN in the dtypes of `_NEEDED`, on a CPU that has what they need."""
         weight, bias = weight.detach(), None if bias is None else bias.detach()
         outputs, inputs = weight.shape
         if weight_format == "int8":

@@ -1,4 +1,4 @@
-"""Linear layers with eight-bit weights."""
+"""Linear layers with packed and with eight-bit weights."""
 
 from pathlib import Path
 

@@ -5,6 +5,7 @@ import os
 import pytest
 import torch
 
+from plume_memory.errors import TrainingError
 from plume_memory.training.ahead import DrawnAhead
 
 
@@ -29,3 +30,14 @@ def test_drawing_ahead_draws_nothing_from_the_run() -> None:
     before = torch.random.get_rng_state()
     ahead(0)
     assert torch.equal(before, torch.random.get_rng_state())
+
+
+def refused(number: int) -> int:
+    """Nothing but an error."""
+    raise TrainingError(f"{number} cannot be drawn.")
+
+
+def test_an_error_is_said_as_whoever_draws_says_it() -> None:
+    ahead = DrawnAhead(refused, device=torch.device("cuda"), stride=1, end=4)
+    with pytest.raises(TrainingError, match=r"^2 cannot be drawn\.$"):
+        ahead(2)

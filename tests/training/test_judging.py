@@ -18,6 +18,7 @@ from plume_memory.hypernet.loading import load_hypernetwork
 from plume_memory.model.base import BaseModel
 from plume_memory.retrieval.judge import Judge
 from plume_memory.testing import tiny_base
+from plume_memory.training.ahead import DrawnAhead
 from plume_memory.training.build import build
 from plume_memory.training.cases import ClaimSet, PairSet, garbled
 from plume_memory.training.data import read_data
@@ -203,6 +204,12 @@ def test_claims_have_a_share_of_their_own_of_what_was_written(
     batches = [task._micro_batch(number) for number in range(8)]
     assert any(one.later == "Al moved." for batch in batches for one in batch.pairs)
     assert any(one.text == "Al lives in Bern." for batch in batches for one in batch.claims) == drawn
+
+
+def test_other_processes_draw_what_the_trainer_draws(small: Small, network: Path) -> None:
+    task = made(tiny_base("llama"), small(network=JUDGE, start=str(network)))
+    ahead = DrawnAhead(task._micro_batch, device=torch.device("cuda"), stride=1, end=5)
+    assert [ahead(number) for number in range(5)] == [task._micro_batch(number) for number in range(5)]
 
 
 # --- the task -------------------------------------------------------------------------------------
