@@ -17,6 +17,7 @@ class Cancel:
     """
 
     def __init__(self, deadline: float | None = None) -> None:
+        self.begun = time.monotonic()
         self.deadline = deadline
         self._reason: str | None = None
 

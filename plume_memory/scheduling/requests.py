@@ -3,7 +3,7 @@
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from plume_memory.errors import Cancelled, DeadlineExceeded, PlumeError
@@ -48,10 +48,16 @@ class Request:
     @property
     def seconds_left(self) -> float | None:
         """Until its deadline; None without one."""
-        ends = [] if self.settings.timeout is None else [self.begun + self.settings.timeout]
-        if self.settings.cancel is not None and self.settings.cancel.deadline is not None:
-            ends.append(self.settings.cancel.deadline)  # of the whole answer: it may have begun with reading
+        ends = [end for end, _ in self._ends()]
         return min(min(ends) - time.monotonic(), threading.TIMEOUT_MAX) if ends else None
+
+    def _ends(self) -> Iterator[tuple[float, float]]:
+        """When its time is over, and when that time began."""
+        if self.settings.timeout is not None:
+            yield self.begun + self.settings.timeout, self.begun
+        cancel = self.settings.cancel
+        if cancel is not None and cancel.deadline is not None:
+            yield cancel.deadline, cancel.begun  # of the whole answer: it may have begun with reading
 
     def take(self, number: int, step: Step) -> None:
         """Keep a step of one of its queries."""
@@ -94,9 +100,10 @@ class Request:
         left = self.seconds_left
         if left is None or left > 0:
             return None
-        done, within = sum(self.given.values()), time.monotonic() - self.begun + left
+        end, begun = min(self._ends())
+        done = sum(self.given.values())
         return DeadlineExceeded(
-            f"An answer was asked for within {within:.3g} s; {done} tokens were decoded by then, and "
+            f"An answer was asked for within {end - begun:.3g} s; {done} tokens were decoded by then, and "
             f"{len(self.waiting)} of {len(self.queries)} questions were not begun. Give it more time, or ask for fewer "
             "tokens."
         )

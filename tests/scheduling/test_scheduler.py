@@ -146,6 +146,15 @@ def test_who_asks_much_delays_himself(base: BaseModel) -> None:
     assert done == ["much"]
 
 
+def test_what_is_said_of_a_deadline_is_all_the_time_that_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most of it may have gone into reading, before anything was to be decoded."""
+    cancel = Cancel(time.monotonic() - 1)
+    monkeypatch.setattr(cancel, "begun", cancel.deadline - 120)
+    error = Request([], replace(SETTINGS, cancel=cancel, timeout=500), "", 1, False).over()
+    assert isinstance(error, DeadlineExceeded)
+    assert str(error).startswith("An answer was asked for within 120 s; ")
+
+
 def test_a_deadline_is_kept_within_a_step(base: BaseModel) -> None:
     scheduler = Scheduler(base)
     hurried = DecodeSettings(max_new_tokens=1500, min_new_tokens=1500, stop_loops=False, timeout=0.2)
