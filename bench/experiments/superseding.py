@@ -3,13 +3,14 @@
     python bench/experiments/superseding.py read OUT.jsonl SET ... [--hypernetwork DIR]
     python bench/experiments/superseding.py compare OUT.jsonl
     python bench/experiments/superseding.py retire OUT.jsonl SET ... [--limit N]
+    python bench/experiments/superseding.py count OUT.jsonl
 
 `read` keeps, of each question, what the reader says of the units that are read, what the words supersede and with what
 probability the judge says that a unit is replaced; SET is `near_names`, `owners`, `retold` or `told` (of held_out/) or
 one of policies.py's. `compare` prints, in per cent and by set, how often the first unit that is left holds the answer,
 and of changed questions how often it holds the replaced one. `retire` keeps, of each question, whether the first unit
 that `retrieve` returns holds the answer and the replaced one: with and without words, for several thresholds and
-values of `DOUBT_NATS`.
+values of `DOUBT_NATS`. `count` prints, by set and way, how often each was so.
 """
 
 import argparse
@@ -196,17 +197,28 @@ def compare(path: Path) -> None:
             print(json.dumps(row | {"changed": len(stale), "stale": round(100 * sum(stale) / max(1, len(stale)), 1)}))
 
 
+def count(path: Path) -> None:
+    """Print a JSON line for each set and way of `retire`'s rows."""
+    lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    for name, changed in dict.fromkeys((line["set"], line["changed"]) for line in lines):
+        own = [line for line in lines if (line["set"], line["changed"]) == (name, changed)]
+        for way in (key for key, value in own[0].items() if isinstance(value, list)):
+            right, replaced = (sum(line[way][at] for line in own) for at in (0, 1))
+            row = {"set": name, "changed": changed, "way": way, "questions": len(own)}
+            print(json.dumps(row | {"right": right, "replaced": replaced}))
+
+
 def main() -> None:
     """Read or compare."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("read", "compare", "retire"))
+    parser.add_argument("what", choices=("read", "compare", "retire", "count"))
     parser.add_argument("out", type=Path)
     parser.add_argument("sets", nargs="*")
     parser.add_argument("--hypernetwork", default="shipped")
     parser.add_argument("--limit", type=int, help="histories, for `retire`")
     given = parser.parse_args()
-    if given.what == "compare":
-        compare(given.out)
+    if given.what in ("compare", "count"):
+        {"compare": compare, "count": count}[given.what](given.out)
     elif given.what == "read":
         read(given.out, given.sets, given.hypernetwork)
     else:
