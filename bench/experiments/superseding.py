@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from judgements import read as held_out
 from policies import transitions
@@ -118,7 +119,6 @@ def retire(out: Path, sets: Sequence[str], hypernetwork: str, limit: int | None)
     """Write a line for each question: by way, whether the first unit holds the answer, and whether the replaced one."""
     engine = Engine.load("smollm2-135m", hypernetwork=hypernetwork, dtype="float32")
     superseding = Superseding(engine.base, engine.judge, min(at for _, at, _ in WAYS if at))
-    by_words = retrieve.verdicts
     with out.open("a", encoding="utf-8") as file:
         for name, texts, questions in islice((own for one in sets for own in asked(one)), limit):
             told = tuple(Transition(number, text) for number, text in enumerate(texts, start=1))
@@ -129,9 +129,9 @@ def retire(out: Path, sets: Sequence[str], hypernetwork: str, limit: int | None)
                 line: Line = {"set": name, "question": one["question"], "changed": bool(one["old"])}
                 for words, at, nats in WAYS:
                     retrieve.DOUBT_NATS = nats
-                    retrieve.verdicts = by_words if words else _no_verdicts
                     gone = retired([pair for pair in found if at and pair.probability >= at])
-                    first = retrieve.retrieve(index, one["question"], reader, engine.policy, k=1, retired=gone)
+                    with patch.object(retrieve, "verdicts", verdicts if words else _no_verdicts):
+                        first = retrieve.retrieve(index, one["question"], reader, engine.policy, k=1, retired=gone)
                     text = first[0].unit.text
                     now = says(text, one["now"])
                     line[f"{words} {at} {nats}"] = [now, bool(one["old"]) and says(text, one["old"]) and not now]
