@@ -196,8 +196,7 @@ class JudgingTask:
         return _drawn(lambda: pairs_of(updates.draw(chance, largest=6, update=True), chance, most=self._own.most))
 
     def _claims(self, chance: random.Random) -> ClaimSet:
-        share = self._own.written if self._own.written_of_claims is None else self._own.written_of_claims
-        if chance.random() < share:
+        if chance.random() < self._own.written:
             return self._written.claims(chance)
         if chance.random() < self._own.facts:
             return self._facts.claims(chance)

@@ -77,9 +77,6 @@ class JudgeSettings(BaseModel):
     written: float = Field(
         default=0.0, ge=0, lt=1, description="Share of texts with cases that were written one by one."
     )
-    written_of_claims: float | None = Field(
-        default=None, ge=0, lt=1, description="The same share of the texts with claims; None: as `written`."
-    )
     written_pairs: tuple[str, ...] = Field(default=(), description="Their files (training/written.py).")
     written_claims: tuple[str, ...] = Field(default=(), description="The same for claims.")
 

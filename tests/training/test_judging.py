@@ -192,20 +192,6 @@ def test_a_history_is_a_set_for_each_later_text(tmp_path: Path) -> None:
     assert not any(one.later == "Bo has a boat." for one in drawn), "too little was told before it"
 
 
-@pytest.mark.parametrize(("of_claims", "drawn"), [(None, True), (0.0, False)])
-def test_claims_have_a_share_of_their_own_of_what_was_written(
-    small: Small, network: Path, tmp_path: Path, of_claims: float | None, drawn: bool
-) -> None:
-    (tmp_path / "pairs.jsonl").write_text('{"later": "Al moved.", "earlier": [["Al lives in Bern.", "replaces"]]}\n')
-    (tmp_path / "claims.jsonl").write_text('{"text": "Al lives in Bern.", "claims": [["Where?", "Bern", true]]}\n')
-    files = {"written_pairs": [str(tmp_path / "pairs.jsonl")], "written_claims": [str(tmp_path / "claims.jsonl")]}
-    own = JUDGE | files | {"written": 0.9, "written_of_claims": of_claims}
-    task = made(tiny_base("llama"), small(network=own, start=str(network)))
-    batches = [task._micro_batch(number) for number in range(8)]
-    assert any(one.later == "Al moved." for batch in batches for one in batch.pairs)
-    assert any(one.text == "Al lives in Bern." for batch in batches for one in batch.claims) == drawn
-
-
 def test_other_processes_draw_what_the_trainer_draws(small: Small, network: Path) -> None:
     task = made(tiny_base("llama"), small(network=JUDGE, start=str(network)))
     ahead = DrawnAhead(task._micro_batch, device=torch.device("cuda"), stride=1, end=5)
