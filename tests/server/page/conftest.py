@@ -9,6 +9,7 @@ import pytest
 
 from tests.server.conftest import Served
 
+MORE = re.compile(r'href="(/\?after=\w+)">More memories')
 TOKEN = re.compile(r'name="token" value="([0-9a-f]{64})"')
 
 
@@ -22,6 +23,13 @@ class Visitor:
         found = self.client.get(path)
         assert found.status_code == status, (path, found.status_code, found.text[-800:])
         return str(found.text)
+
+    def memories(self) -> str:
+        """The list of memories, all its pages: tests share a server, and its list is in the order of random ids."""
+        pages = [self.get("/")]
+        while more := MORE.search(pages[-1]):
+            pages.append(self.get(more.group(1)))
+        return "\n".join(pages)
 
     def token(self, path: str) -> str:
         found = TOKEN.search(self.get(path))

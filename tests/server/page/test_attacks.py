@@ -50,7 +50,7 @@ def test_markup_in_every_text_is_text(visitor: Visitor, hostile: dict[str, Any],
 
 
 def test_markup_in_what_is_sent_is_text(visitor: Visitor, hostile: dict[str, Any]) -> None:
-    harmless(visitor.get("/"))
+    harmless(visitor.memories())
     at = f"/memories/{hostile['id']}"
     harmless(visitor.send(f"{at}/ask", f"{at}/ask", question=f"Where does Alice {SCRIPT} live?").text)
     harmless(visitor.send(f"{at}/ask", f"{at}/ask", question="?", version=SCRIPT).text)

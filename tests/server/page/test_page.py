@@ -26,7 +26,7 @@ def test_the_list_has_the_memories_of_the_tenant_and_no_other(
 ) -> None:
     with served.client(served.key(tenant="acme")) as other:
         other.post("/v1/memories", json={"name": "hidden one"})
-    shown = visitor.get("/")
+    shown = visitor.memories()
     assert memory["name"] in shown
     assert "hidden one" not in shown
 
