@@ -6,15 +6,17 @@ loopback. In the middle the server gets SIGTERM, has to end with status 0, and i
 started again. With `--library` the same clients call the library in this process, and nothing is stopped.
 
 Counted: errors; answers that mix versions (evidence that is not word for word what the log has at a version up to the
-answer's, or a version older than one that was acknowledged before the question); acknowledged updates that the log
-lacks or has twice. What fails because the server is being stopped is counted by itself, and repeated: an update with
-its idempotency key. Rows to --out: one a call, one of resident memory every five seconds, and the figures at the end.
+answer's, a version older than one that was acknowledged before the question, or a number in its words that only another
+memory was told); acknowledged updates that the log lacks or has twice. What fails because the server is being stopped
+is counted by itself, and repeated: an update with its idempotency key. Rows to --out: one a call, one of resident
+memory every five seconds, and the figures at the end.
 """
 
 import argparse
 import json
 import os
 import random
+import re
 import signal
 import socket
 import statistics
@@ -39,6 +41,8 @@ from plume_memory.remote.pool import RemotePool
 SHARED_BY = 4
 UPDATES = 0.3
 """Of all calls."""
+NUMBER = re.compile(r"\b\d{4}\b")
+"""A code, as updates tell them."""
 THINGS = ("locker", "bicycle", "alarm", "garage", "suitcase", "phone")
 READY_S = 300.0
 PAUSE_S = 0.5
@@ -113,6 +117,8 @@ class Run:
     update_s: list[float] = field(default_factory=list)
     evidence: list[tuple[str, int, int, str]] = field(default_factory=list)
     """Memory, version of the answer, version of a unit, its text: compared with the log at the end."""
+    said: list[tuple[str, int, str]] = field(default_factory=list)
+    """Memory, version of the answer, a number in its words: likewise."""
 
     def write(self, row: dict[str, Any]) -> None:
         """Write a row."""
@@ -191,6 +197,7 @@ class Client(threading.Thread):
             self._run.evidence += [
                 (self._name, answer.version, one.unit.version, one.unit.text) for one in answer.evidence_units
             ]
+            self._run.said += [(self._name, answer.version, number) for number in NUMBER.findall(answer.text)]
         times = {"first_s": round(first, 3), "s": round(whole, 3)}
         self._run.write({"kind": "ask", "memory": self._name, "version": answer.version, **times})
 
@@ -205,13 +212,23 @@ def checked(run: Run, logs: dict[str, list[Version]]) -> dict[str, int]:
         unit_version > version or text not in (texts[name].get(unit_version) or "")
         for name, version, unit_version, text in run.evidence
     )
+    numbers = {
+        name: {number: one.number for one in reversed(log) for number in NUMBER.findall(one.text or "")}
+        for name, log in logs.items()
+    }  # → the first version that told it
+    foreign = sum(
+        numbers[name].get(number, version + 1) > version
+        and any(number in told for other, told in numbers.items() if other != name)
+        for name, version, number in run.said
+    )
     acknowledged = sum(len(told) for told in run.acknowledged.values())
     written = sum(len(log) for log in logs.values())
     return {
         "acknowledged": acknowledged,
         "lost": lost,
         "written_twice": written - acknowledged,  # every client goes on until its last update is acknowledged
-        "mixed": mixed + run.counts["older_than_acknowledged"],
+        "mixed": mixed + foreign + run.counts["older_than_acknowledged"],
+        "numbers_said": len(run.said),
     }
 
 
