@@ -5,9 +5,13 @@ A mark is a comment, so that a reader sees the number alone. It stands behind a 
     **44.6 %**<!-- =main | ROUGE-L recall after the update, % | plume | average -->
     an answer takes 1.0 s<!-- =ask-cpu.jsonl | what=later questions | whole -->
 
-The first is of a page of `figures.json`, the second of the one line of a bench's rows that has such values; a last part
-` | %` makes a share a percentage. Or it stands before a table, and names its columns after the first, which names the
-row (up to a colon); a row that the results do not have is the page's own:
+The first is of a page of `figures.json`, or of a page beside it that these rows do not make; the second of the one line
+of a bench's rows that has such values. A field inside a field is `answer_s.p50`. A last part ` | %` makes a share a
+percentage, ` | ×1e-9` bytes gigabytes; ` | mean` is of all such lines, ` | #` counts them and names no field. Behind a
+number with its interval, or with its p in brackets, a mark names all of it; a number that has a sign keeps one.
+
+Or a mark stands before a table, and names its columns after the first, which names the row (up to a colon); a row that
+the results do not have is the page's own:
 
     <!-- =columns main | ROUGE-L recall after the update, % | average; main | Stale, % | stale -->
 
@@ -19,6 +23,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from eval.report.view import View
 from plume_memory.errors import InvalidInput
@@ -29,18 +34,28 @@ Pages = Mapping[str, Mapping[str, Mapping[str, Cells]]]
 
 _COLUMNS = re.compile(r"<!-- =columns (.+?) -->")
 _MARK = re.compile(r"<!-- =(?!columns )")
-_NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
+_NUMBER = re.compile(r"[-−+]?(?:\d+(?:,\d{3})*(?:\.\d+)?|\.\d+)")
 _MARKED = re.compile(
-    r"-?\d[\d,]*(?:\.(?P<decimals>\d+))?(?P<between>[^\d<]*)(?P<mark><!-- =(?!columns )(?P<path>.+?) -->)"
+    rf"(?P<number>{_NUMBER.pattern})(?P<bold>\*\*)?(?P<more> \[[-−\d., ]+\]| \(p [\d.]+\))?"
+    r"(?P<between>[^\d<]*)(?P<mark><!-- =(?!columns )(?P<path>.+?) -->)"
 )
 
 
 def cells_of(view: View) -> dict[str, dict[str, dict[str, str]]]:
-    """What an experiment shows, by title, row and column."""
-    return {
-        table.title: {row[0]: dict(zip(table.header[1:], row[1:], strict=True)) for row in table.rows}
-        for table in view.tables
-    }
+    """What an experiment shows, by title, row and column.
+
+    Rows of one name are told apart by their second cell, columns of one name by which of them it is: `steady (2)`.
+    """
+    made: dict[str, dict[str, dict[str, str]]] = {}
+    for table in view.tables:
+        names = [row[0] for row in table.rows]
+        before = [table.header[:place].count(name) for place, name in enumerate(table.header)]
+        header = [f"{name} ({n + 1})" if n else name for name, n in zip(table.header, before, strict=True)]
+        made[table.title] = {
+            row[0] if names.count(row[0]) == 1 else f"{row[0]}, {row[1]}": dict(zip(header[1:], row[1:], strict=True))
+            for row in table.rows
+        }
+    return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +79,9 @@ class Figures:
         """
         path = results / "figures.json"
         try:
-            return cls(json.loads(path.read_text(encoding="utf-8")), rows)
+            pages = json.loads(path.read_text(encoding="utf-8"))
+            others = {page.parent.name: _tables(page.read_text("utf-8")) for page in results.glob("*/README.md")}
+            return cls({**others, **pages}, rows)
         except (OSError, ValueError) as err:
             raise InvalidInput(f"{path} cannot be read ({err}); make it with `python -m eval pages`.") from err
 
@@ -107,14 +124,15 @@ class Figures:
         cells = [old if new is None else _in_place_of(old, new) for old, new in zip(said, found, strict=True)]
         return "|" + "|".join([first, *cells]) + "|"
 
-    def _cell(self, path: Sequence[str]) -> float:
+    def _cell(self, path: Sequence[str]) -> list[float]:
+        """A figure, and the ends of its interval if it has one."""
         if path[0] not in self.pages:
             return self._of_bench(path)
         cells = self._of_pages(path[:2]).get(path[2], {})
-        found = _NUMBER.match(cells.get(path[-1], ""))
-        if found is None:
+        cell = cells.get(path[-1], "")
+        if _NUMBER.match(cell) is None:
             raise InvalidInput(f"No figure {' | '.join(path)!r}; that row has: {', '.join(cells) or 'nothing'}.")
-        return float(found[0].replace(",", ""))
+        return [float(one.replace(",", "")) for one in _NUMBER.findall(cell)]
 
     def _of_pages(self, path: Sequence[str]) -> Mapping[str, Cells]:
         page, title = path
@@ -124,24 +142,47 @@ class Figures:
             raise InvalidInput(f"No table {title!r} of {page}; there are: {'; '.join(self.pages[page])}.")
         return self.pages[page][title]
 
-    def _of_bench(self, path: Sequence[str]) -> float:
+    def _of_bench(self, path: Sequence[str]) -> list[float]:
         file, *parts = path
-        scale = 100 if parts[-1:] == ["%"] else 1
-        *asked, field = parts[:-1] if scale == 100 else parts
-        wanted = dict(part.split("=", maxsplit=1) for part in asked)
+        way = parts.pop() if parts[-1][0] in "%×#" or parts[-1] == "mean" else ""
+        field = "" if way == "#" else parts.pop()
+        wanted = dict(part.split("=", maxsplit=1) for part in parts)
         try:
             lines = [json.loads(line) for line in (self.rows / file).read_text(encoding="utf-8").splitlines() if line]
         except (OSError, ValueError) as err:
             raise InvalidInput(f"No rows for the figure {' | '.join(path)!r}: {err}") from err
-        found = [
-            line[field]
-            for line in lines
-            if isinstance(line.get(field), int | float)
-            and all(str(line.get(key)) == own for key, own in wanted.items())
-        ]
-        if len(found) != 1:
-            raise InvalidInput(f"{file} has {len(found)} lines with {wanted} and a number {field!r}; a mark names one.")
-        return scale * float(found[0])
+        lines = [line for line in lines if all(str(_at(line, key)) == own for key, own in wanted.items())]
+        if way == "#" and lines:
+            return [len(lines)]
+        lines = [line for line in lines if isinstance(_at(line, field), int | float)]
+        if len(lines) != 1 and not (way == "mean" and lines):
+            raise InvalidInput(f"{file} has {len(lines)} lines with {wanted} and a number {field!r}; a mark names one.")
+        scale = 100 if way == "%" else float(way[1:]) if way.startswith("×") else 1
+        interval = lines[0].get(f"{field}_interval", lines[0].get("interval", ())) if way != "mean" else ()
+        return [scale * one for one in (sum(_at(line, field) for line in lines) / len(lines), *interval)]
+
+
+def _at(line: Any, field: str) -> Any:
+    """A field of a line, or by a path with dots one inside another."""
+    if isinstance(line, Mapping) and field in line:
+        return line[field]
+    first, _, rest = field.partition(".")
+    return _at(line[first], rest) if rest and isinstance(line, Mapping) and first in line else None
+
+
+def _tables(text: str) -> dict[str, dict[str, Cells]]:
+    """The tables of a page that was made and committed, by the heading each stands under."""
+    found: dict[str, dict[str, Cells]] = {}
+    title, header = "", list[str]()
+    for line in text.split("\n"):
+        first, *rest = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if line.startswith("## "):
+            title, header = line[3:], []
+        elif line.startswith("|") and not header:
+            header = rest
+        elif line.startswith("|") and first != "---":
+            found.setdefault(title, {})[first] = dict(zip(header, rest, strict=True))
+    return found
 
 
 def _parts(path: str, most: int) -> list[str]:
@@ -152,9 +193,22 @@ def _parts(path: str, most: int) -> list[str]:
     return parts
 
 
-def _rounded(mark: re.Match[str], value: float) -> str:
-    """A number and its mark, with as many decimals as the number had."""
-    return f"{value:,.{len(mark['decimals'] or '')}f}{mark['between']}{mark['mark']}"
+def _rounded(mark: re.Match[str], found: Sequence[float]) -> str:
+    """A number, what stands in brackets behind it, and its mark, with as many decimals as the page had."""
+    first, *others = found
+    more = mark["more"] or ""
+    if more and len(_NUMBER.findall(more)) != len(others):
+        raise InvalidInput(f"The figure {mark['path']!r} has no {more.strip()}.")
+    rest = iter(others)
+    more = _NUMBER.sub(lambda old: _like(old[0], next(rest)), more)
+    return f"{_like(mark['number'], first)}{mark['bold'] or ''}{more}{mark['between']}{mark['mark']}"
+
+
+def _like(old: str, value: float) -> str:
+    """A number as the page writes this one: its decimals, its sign, a point that begins it."""
+    digits = len(old.partition(".")[2])
+    new = f"{value:+,.{digits}f}".replace("-", "−") if old[0] in "−+" else f"{value:,.{digits}f}"
+    return new.replace("0.", ".", 1) if old.lstrip("-−+")[0] == "." and abs(value) < 1 else new
 
 
 def _in_place_of(old: str, new: str) -> str:

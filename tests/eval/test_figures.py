@@ -18,6 +18,11 @@ VIEW = View(
             (("base", "15.1", "18.2 \\[14.0, 23.0\\]"), ("plume", "67.0", "1,044.6")),
         ),
         Table("Stale, %", ("method", "stale"), (("base", "0.6"), ("plume", "–"))),
+        Table(
+            "Tests",
+            ("pair", "questions", "all", "p", "p"),
+            (("a − b", "kept", "-4.9 (p 0.1619)", "0.1", "0.2"), ("a − b", "changed", "+0.5 (p 1.0000)", "0.3", "0.4")),
+        ),
     ),
     (),
 )
@@ -25,7 +30,10 @@ VIEW = View(
 
 @pytest.fixture
 def figures(tmp_path: Path) -> Figures:
-    lines = [{"what": "first", "whole": 1.488}, {"what": "later", "whole": 1.001, "share": 0.9333}]
+    lines = [
+        {"what": "first", "whole": 1.488},
+        {"what": "later", "whole": 1.001, "share": 0.9333, "share_interval": [0.5, 1.0], "answer_s": {"p50": 4.56}},
+    ]
     (tmp_path / "ask.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     return Figures({"main": cells_of(VIEW)}, tmp_path)
 
@@ -38,6 +46,30 @@ def figures(tmp_path: Path) -> Figures:
         ("1<!-- =main | Recall, % | plume | average -->", "1,045<!-- =main | Recall, % | plume | average -->"),
         ("in 0.5 s<!-- =ask.jsonl | what=later | whole -->", "in 1.0 s<!-- =ask.jsonl | what=later | whole -->"),
         ("5 %<!-- =ask.jsonl | what=later | share | % -->", "93 %<!-- =ask.jsonl | what=later | share | % -->"),
+        (
+            "1 ms<!-- =ask.jsonl | what=later | whole | ×1e3 -->",
+            "1,001 ms<!-- =ask.jsonl | what=later | whole | ×1e3 -->",
+        ),
+        ("1.00<!-- =ask.jsonl | whole | mean -->", "1.24<!-- =ask.jsonl | whole | mean -->"),
+        ("7 of 9<!-- =ask.jsonl | what=later | # -->", "7 of 1<!-- =ask.jsonl | what=later | # -->"),
+        ("1 s<!-- =ask.jsonl | answer_s.p50 -->", "5 s<!-- =ask.jsonl | answer_s.p50 -->"),
+        (
+            "**9** [1, 2] %<!-- =ask.jsonl | what=later | share | % -->",
+            "**93** [50, 100] %<!-- =ask.jsonl | what=later | share | % -->",
+        ),
+        (
+            "9.0 [1.0, 2.0]<!-- =main | Recall, % | base | average -->",
+            "18.2 [14.0, 23.0]<!-- =main | Recall, % | base | average -->",
+        ),
+        (
+            "+9.0 (p 0.9)<!-- =main | Tests | a − b, kept | all -->",
+            "−4.9 (p 0.2)<!-- =main | Tests | a − b, kept | all -->",
+        ),
+        (
+            "−1, yes<!-- =main | Tests | a − b, changed | all -->",
+            "+0, yes<!-- =main | Tests | a − b, changed | all -->",
+        ),
+        (".90<!-- =main | Tests | a − b, changed | p (2) -->", ".40<!-- =main | Tests | a − b, changed | p (2) -->"),
         ("no 7 mark", "no 7 mark"),
     ],
 )
@@ -84,6 +116,9 @@ def test_a_table_takes_the_cells_of_the_rows_that_results_have(figures: Figures)
             "1<!-- =ask.jsonl | what=later | what -->",
             "has 0 lines with",
         ),
+        ("1<!-- =ask.jsonl | what=latter | # -->", "has 0 lines with"),
+        ("1<!-- =ask.jsonl | answer_s.p95 -->", "has 0 lines with"),
+        ("1 [0, 2]<!-- =main | Recall, % | base | squad -->", "has no [0, 2]"),
         ("none<!-- =main | Recall, % | base | squad -->", "stands behind no number"),
         ("<!-- =columns main | Stale, % | stale -->\n| base | 1 | 2 |", "its mark names 1 columns"),
         ("<!-- =columns main | Stale, % | stole -->\n| base | 1 |", "No column 'stole' in main | Stale, %"),
@@ -98,6 +133,27 @@ def test_a_mark_that_names_nothing_is_refused(figures: Figures, text: str, said:
     with pytest.raises(InvalidInput) as refused:
         figures.taken(text)
     assert said in str(refused.value)
+
+
+def test_a_page_that_these_rows_do_not_make_is_read_as_it_is_committed() -> None:
+    """Recall of gold turns, from the ranks of each question: the page says of those what it shows."""
+    figures = Figures.read(RESULTS, ROWS)
+    shown = figures.pages["conversations-locomo"]["Recall of gold turns"]
+    lines = (RESULTS / "conversations-locomo" / "figures.jsonl").read_text("utf-8").splitlines()
+    rows = [row for row in map(json.loads, lines) if row["gold_ranks"]]
+    every = [{row["question"] for row in rows if row["method"] == method} for method in shown]
+    for method, cells in shown.items():
+        for column, cell in cells.items():
+            if column != "questions":
+                of = [
+                    row["gold_ranks"]
+                    for row in rows
+                    if row["method"] == method and row["question"] in set.intersection(*every)
+                ]
+                found = [
+                    sum(rank is not None and rank <= int(column[1:]) for rank in ranks) / len(ranks) for ranks in of
+                ]
+                assert f"{100 * sum(found) / len(found):.1f}" == cell.split(" ")[0], (method, column)
 
 
 def test_a_folder_without_figures_says_what_makes_them(tmp_path: Path) -> None:
