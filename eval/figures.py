@@ -7,8 +7,9 @@ A mark is a comment, so that a reader sees the number alone. It stands behind a 
 
 The first is of a page of `figures.json`, or of a page beside it that these rows do not make; the second of the one line
 of a bench's rows that has such values. A field inside a field is `answer_s.p50`. A last part ` | %` makes a share a
-percentage, ` | ×1e-9` bytes gigabytes; ` | mean` is of all such lines, ` | #` counts them and names no field. Behind a
-number with its interval, or with its p in brackets, a mark names all of it; a number that has a sign keeps one.
+percentage, ` | ×1e-9` bytes gigabytes; ` | mean`, ` | min` and ` | max` are of all such lines, ` | #` counts them and
+names no field. Behind a number with its interval, or with its p in brackets, a mark names all of it; a number that has
+a sign keeps one.
 
 Or a mark stands before a table, and names its columns after the first, which names the row (up to a colon); a row that
 the results do not have is the page's own:
@@ -20,9 +21,11 @@ A page chooses the decimals, and whether an interval is said; the figures are th
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from eval.report.view import View
@@ -39,6 +42,8 @@ _MARKED = re.compile(
     rf"(?P<number>{_NUMBER.pattern})(?P<bold>\*\*)?(?P<more> \[[-−\d., ]+\]| \(p [\d.]+\))?"
     r"(?P<between>[^\d<]*)(?P<mark><!-- =(?!columns )(?P<path>.+?) -->)"
 )
+
+_OVER: dict[str, Callable[[Iterable[float]], float]] = {"mean": fmean, "min": min, "max": max}
 
 
 def cells_of(view: View) -> dict[str, dict[str, dict[str, str]]]:
@@ -144,7 +149,7 @@ class Figures:
 
     def _of_bench(self, path: Sequence[str]) -> list[float]:
         file, *parts = path
-        way = parts.pop() if parts[-1][0] in "%×#" or parts[-1] == "mean" else ""
+        way = parts.pop() if parts[-1][0] in "%×#" or parts[-1] in _OVER else ""
         field = "" if way == "#" else parts.pop()
         wanted = dict(part.split("=", maxsplit=1) for part in parts)
         try:
@@ -155,19 +160,21 @@ class Figures:
         if way == "#" and lines:
             return [len(lines)]
         lines = [line for line in lines if isinstance(_at(line, field), int | float)]
-        if len(lines) != 1 and not (way == "mean" and lines):
+        if len(lines) != 1 and not (way in _OVER and lines):
             raise InvalidInput(f"{file} has {len(lines)} lines with {wanted} and a number {field!r}; a mark names one.")
         scale = 100 if way == "%" else float(way[1:]) if way.startswith("×") else 1
-        interval = lines[0].get(f"{field}_interval", lines[0].get("interval", ())) if way != "mean" else ()
-        return [scale * one for one in (sum(_at(line, field) for line in lines) / len(lines), *interval)]
+        interval = lines[0].get(f"{field}_interval", lines[0].get("interval", ())) if way not in _OVER else ()
+        return [scale * one for one in (_OVER.get(way, fmean)(_at(line, field) for line in lines), *interval)]
 
 
 def _at(line: Any, field: str) -> Any:
-    """A field of a line, or by a path with dots one inside another."""
-    if isinstance(line, Mapping) and field in line:
-        return line[field]
+    """A field of a line, or by a path with dots one inside another, or one of a list."""
+    if isinstance(line, list):
+        line = {str(place): one for place, one in enumerate(line)}
+    if not isinstance(line, Mapping) or field in line:
+        return line[field] if isinstance(line, Mapping) else None
     first, _, rest = field.partition(".")
-    return _at(line[first], rest) if rest and isinstance(line, Mapping) and first in line else None
+    return _at(line.get(first), rest) if rest else None
 
 
 def _tables(text: str) -> dict[str, dict[str, Cells]]:
@@ -207,7 +214,8 @@ def _rounded(mark: re.Match[str], found: Sequence[float]) -> str:
 def _like(old: str, value: float) -> str:
     """A number as the page writes this one: its decimals, its sign, a point that begins it."""
     digits = len(old.partition(".")[2])
-    new = f"{value:+,.{digits}f}".replace("-", "−") if old[0] in "−+" else f"{value:,.{digits}f}"
+    whole = Decimal(str(value)).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
+    new = f"{whole:+,}".replace("-", "−") if old[0] in "−+" else f"{whole:,}"
     return new.replace("0.", ".", 1) if old.lstrip("-−+")[0] == "." and abs(value) < 1 else new
 
 

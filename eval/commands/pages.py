@@ -27,8 +27,15 @@ RESULTS = ROOT / "eval" / "results" / "smollm2-135m"
 ROWS = ROOT / "bench" / "results"
 TAKE = (
     ROOT / "README.md",
-    ROOT / "docs" / "results.md",
+    ROOT / "docs" / "api.md",
+    ROOT / "docs" / "durability.md",
+    ROOT / "docs" / "evaluation.md",
+    ROOT / "docs" / "limits.md",
     ROOT / "docs" / "performance.md",
+    ROOT / "docs" / "results.md",
+    ROOT / "docs" / "scaling.md",
+    ROOT / "docs" / "training.md",
+    ROOT / "docs" / "vllm.md",
     ROOT / "plume_memory" / "hypernet" / "weights" / "smollm2-135m" / "README.md",
 )
 """Pages whose figures are taken from results."""

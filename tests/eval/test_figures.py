@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from eval.commands.pages import PAGES, RESULTS, ROWS, TAKE, read_pages, run_folder, shown
+from eval.commands.pages import PAGES, RESULTS, ROOT, ROWS, TAKE, read_pages, run_folder, shown
 from eval.figures import Figures, cells_of
 from eval.report.view import Table, View
 from plume_memory.errors import InvalidInput
@@ -31,8 +31,14 @@ VIEW = View(
 @pytest.fixture
 def figures(tmp_path: Path) -> Figures:
     lines = [
-        {"what": "first", "whole": 1.488},
-        {"what": "later", "whole": 1.001, "share": 0.9333, "share_interval": [0.5, 1.0], "answer_s": {"p50": 4.56}},
+        {"what": "first", "whole": 1.488, "half": 0.25},
+        {
+            "what": "later",
+            "whole": 1.001,
+            "share": 0.9333,
+            "share_interval": [0.5, 1.0],
+            "answer_s": {"p50": 4.56, "all": [7, 8]},
+        },
     ]
     (tmp_path / "ask.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     return Figures({"main": cells_of(VIEW)}, tmp_path)
@@ -50,6 +56,8 @@ def figures(tmp_path: Path) -> Figures:
             "1 ms<!-- =ask.jsonl | what=later | whole | ×1e3 -->",
             "1,001 ms<!-- =ask.jsonl | what=later | whole | ×1e3 -->",
         ),
+        ("1 s<!-- =ask.jsonl | answer_s.all.1 -->", "8 s<!-- =ask.jsonl | answer_s.all.1 -->"),
+        ("0.0<!-- =ask.jsonl | whole | max -->", "1.5<!-- =ask.jsonl | whole | max -->"),
         ("1.00<!-- =ask.jsonl | whole | mean -->", "1.24<!-- =ask.jsonl | whole | mean -->"),
         ("7 of 9<!-- =ask.jsonl | what=later | # -->", "7 of 1<!-- =ask.jsonl | what=later | # -->"),
         ("1 s<!-- =ask.jsonl | answer_s.p50 -->", "5 s<!-- =ask.jsonl | answer_s.p50 -->"),
@@ -67,8 +75,9 @@ def figures(tmp_path: Path) -> Figures:
         ),
         (
             "−1, yes<!-- =main | Tests | a − b, changed | all -->",
-            "+0, yes<!-- =main | Tests | a − b, changed | all -->",
+            "+1, yes<!-- =main | Tests | a − b, changed | all -->",
         ),
+        ("0.8<!-- =ask.jsonl | half -->", "0.3<!-- =ask.jsonl | half -->"),
         (".90<!-- =main | Tests | a − b, changed | p (2) -->", ".40<!-- =main | Tests | a − b, changed | p (2) -->"),
         ("no 7 mark", "no 7 mark"),
     ],
@@ -166,6 +175,11 @@ def test_every_page_says_what_the_results_say(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert Figures.read(RESULTS, ROWS).taken(text) == text, "run `python -m eval pages`"
     assert "<!-- =" in text, "a page that takes no figure is none of these"
+
+
+def test_no_page_has_marks_that_nothing_fills() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    assert {page for page in pages if "<!-- =" in page.read_text(encoding="utf-8")} <= set(TAKE)
 
 
 def test_a_page_of_results_is_what_its_rows_make(tmp_path: Path) -> None:
