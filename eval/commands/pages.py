@@ -28,6 +28,7 @@ ROWS = ROOT / "bench" / "results"
 TAKE = (
     ROOT / "README.md",
     ROOT / "docs" / "api.md",
+    ROOT / "docs" / "confidence.md",
     ROOT / "docs" / "durability.md",
     ROOT / "docs" / "evaluation.md",
     ROOT / "docs" / "limits.md",
