@@ -230,7 +230,7 @@ class ParametricMemory(LoggedMemory):
         Args:
             text: what is now true; it supersedes what it contradicts and leaves the rest. What is no words (base64,
                 hex dumps, minified code) is kept in the log alone: the version's metadata says where, as
-                ["plume"]["unread"], characters [start, end).
+                `["plume"]["unread"]`, characters [start, end).
             messages: instead of a text: what was said by turns, as chat models take it (role, content; name, timestamp
                 and other fields are kept). The log has them as JSON.
             form: how the text is written; by default as it looks (docs/forms.md).

@@ -24,8 +24,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "-m",
         "mkdocs",
         "build",
-        "--strict",
-        "-q",
+        "--strict",  # and not -q, which keeps warnings from being counted
         "-f",
         "docs/site/mkdocs.yml",
         "-d",
