@@ -38,8 +38,9 @@ _PROJECTED = 128
 """Positions whose logits [.., V] are held at once: a large vocabulary costs more than the hidden states."""
 
 
-KEPT_BYTES = 256 * 2**20
-"""What is kept of the texts read for questions: some 300 sentences of SmolLM2-135M, 50 of Qwen3-4B."""
+KEPT_BYTES = 2**30
+"""What is kept of the texts read for questions: in float32 some 23,000 tokens of SmolLM2-135M, in bfloat16 7,000 of
+Qwen3-4B. A conversation of 400 turns has 35,000, and reading is most of what a question costs that finds none kept."""
 
 Asked = tuple[ReadIds, Sequence[int]]
 """A text that was read, and the ids of a question that is scored behind it."""
