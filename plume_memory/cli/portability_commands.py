@@ -1,5 +1,6 @@
 """Commands that take memories out of a database and into one."""
 
+import os
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -65,22 +66,34 @@ def backup(
 
 
 def export(
-    name: Annotated[str, typer.Argument(help="Name of the memory.")],
-    file: Annotated[Path, typer.Argument(help="Archive to write.")],
+    words: Annotated[
+        list[str], typer.Argument(metavar="[NAME] FILE", help="Archive to write; before it, or with -m, the memory.")
+    ],
+    memory: Annotated[
+        str | None, typer.Option("--memory", "-m", help="Name of the memory.", envvar="PLUME_MEMORY")
+    ] = None,
     artifacts: Artifacts = False,
     url: Url = DEFAULT_URL,
     as_json: AsJson = False,
 ) -> None:
     """Write a whole memory to one archive."""
-    with ParametricMemory.open(name, url=url, create=False) as memory:
-        found = memory.export_archive(file, artifacts=artifacts)
+    *names, file = words
+    if len(names) > 1 or not (names or memory):
+        raise InvalidInput("Give one memory and one file: plume export NAME FILE, or plume export FILE --memory NAME.")
+    name = names[0] if names else memory or ""
+    if memory not in (None, name, os.environ.get("PLUME_MEMORY")):
+        raise InvalidInput(f"Which memory: {name!r}, or {memory!r} as --memory says?")
+    with ParametricMemory.open(name, url=url, create=False) as opened:
+        found = opened.export_archive(file, artifacts=artifacts)
         emit(found, as_json, lambda: say(f"{found.versions} versions, head {found.head_hash}, in {file}"))
 
 
 def import_file(
     file: Annotated[Path, typer.Argument(help="An archive, or an export of another memory system.")],
     kind: Annotated[Kind, typer.Option("--from", help="What the file is.")] = Kind.archive,
-    name: Annotated[str | None, typer.Option("--name", "-m", help="Name of the memory; by default the file's.")] = None,
+    name: Annotated[
+        str | None, typer.Option("--memory", "--name", "-m", help="Name of the memory; by default the file's.")
+    ] = None,
     artifacts: Annotated[
         bool, typer.Option("--artifacts", help="Take what was derived along; only from an archive you trust.")
     ] = False,
