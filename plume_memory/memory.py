@@ -160,9 +160,13 @@ class ParametricMemory(LoggedMemory):
             on_error.pop_all()
 
         def load() -> "Engine":
+            tell = progress or (lambda what, done, total: None)
+            tell("loading the model", 0, 1)
             from plume_memory.engine import Engine  # noqa: PLC0415 — torch: seconds, and only when asked
 
-            return Engine.load(model, hypernetwork=hypernetwork, policy=policy, progress=progress)
+            loaded = Engine.load(model, hypernetwork=hypernetwork, policy=policy, progress=progress)
+            tell("loading the model", 1, 1)
+            return loaded
 
         return cls(
             name,

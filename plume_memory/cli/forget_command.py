@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from plume_memory.cli.memory_commands import AsJson, Hypernetwork, MemoryName, Model, Url
-from plume_memory.cli.output import ERR, OUT, ProgressBar, add_row, emit, say, table
+from plume_memory.cli.output import ERR, OUT, PROGRESS, add_row, emit, say, table
 from plume_memory.errors import InvalidInput
 from plume_memory.memory import DEFAULT_MODEL, DEFAULT_URL, ParametricMemory
 from plume_memory.records import ErasureCertificate, ForgetOptions
@@ -48,7 +48,7 @@ def forget(
         "expected_version": expected,
     }
     with ParametricMemory.open(
-        name, url=url, model=model, hypernetwork=hypernetwork, create=False, progress=ProgressBar()
+        name, url=url, model=model, hypernetwork=hypernetwork, create=False, progress=PROGRESS
     ) as memory:
         if not erase:
             forgotten = memory.forget(version, **what)

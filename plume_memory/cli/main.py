@@ -14,6 +14,7 @@ import typer
 
 from plume_memory import __version__, errors
 from plume_memory.cli import (
+    chat_command,
     forget_command,
     key_commands,
     mcp_command,
@@ -25,7 +26,7 @@ from plume_memory.cli import (
     serve_command,
     train_command,
 )
-from plume_memory.cli.output import ERR, safe
+from plume_memory.cli.output import ERR, PROGRESS, safe
 
 _EXIT_CODES: tuple[tuple[type[errors.PlumeError], int], ...] = (
     (errors.IntegrityError, 5),
@@ -72,6 +73,7 @@ def _options(
 
 
 memory_commands.register(app)
+chat_command.register(app)
 overview_commands.register(app)
 recall_commands.register(app)
 forget_command.register(app)
@@ -88,7 +90,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         tree = typer.main.get_command(app)
-        code = tree(_in_place(given, tree), prog_name="plume", standalone_mode=False)
+        try:
+            code = tree(_in_place(given, tree), prog_name="plume", standalone_mode=False)
+        finally:
+            PROGRESS.clear()
         return code if isinstance(code, int) else 0
     except errors.PlumeError as err:
         _print_error(err, as_json="--json" in given)

@@ -15,7 +15,7 @@ import typer
 
 from plume_memory import __version__
 from plume_memory.cli.memory_commands import AsJson, Model, Url
-from plume_memory.cli.output import OUT, add_row, emit, say, table
+from plume_memory.cli.output import OUT, PROGRESS, add_row, emit, say, table
 from plume_memory.errors import PlumeError
 from plume_memory.memory import DEFAULT_MODEL, DEFAULT_URL
 from plume_memory.store.failures import shown_text
@@ -75,6 +75,7 @@ def doctor(
     as_json: AsJson = False,
 ) -> None:
     """Look whether what a memory needs is there; exit code 1 if something is to be done. Asks no network."""
+    PROGRESS("looking")
     found = [*_machine(), _model(model), _database(url), _disk()]
     found += [_server(server)] if server else []
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from plume_memory.cli.memory_commands import AsJson, Url
-from plume_memory.cli.output import ERR, emit, say
+from plume_memory.cli.output import PROGRESS, emit, say
 from plume_memory.errors import InvalidInput
 from plume_memory.importers.archive import import_archive
 from plume_memory.importers.assistants import chatgpt_messages, claude_messages
@@ -59,6 +59,7 @@ def backup(
     """Copy the whole SQLite database to one file, while it is in use."""
     if is_missing_file(url):
         raise InvalidInput(f"There is no database at {shown_text(url)}. Check the URL.")
+    PROGRESS("copying")
     with Database(url) as database:
         size = write_backup(database, file)
         found = {"database": database.url, "file": str(file), "bytes": size}
@@ -83,6 +84,7 @@ def export(
     name = names[0] if names else memory or ""
     if memory not in (None, name, os.environ.get("PLUME_MEMORY")):
         raise InvalidInput(f"Which memory: {name!r}, or {memory!r} as --memory says?")
+    PROGRESS("writing")
     with ParametricMemory.open(name, url=url, create=False) as opened:
         found = opened.export_archive(file, artifacts=artifacts)
         emit(found, as_json, lambda: say(f"{found.versions} versions, head {found.head_hash}, in {file}"))
@@ -111,16 +113,16 @@ def import_file(
         raise InvalidInput("--messages goes with --from letta.")
     if owner is not None and kind not in _ROOMS:
         raise InvalidInput(f"--owner goes with --from {', '.join(_ROOMS)}.")
+    PROGRESS("reading")
     if kind in _ROOMS or kind in _READERS:
         found = _ROOMS[kind](file, owner=owner) if kind in _ROOMS else _READERS[kind](file)
-        with ERR.status("reading ...") as status:
-            brought = import_messages(
-                found,
-                source=kind.value,
-                memory=name or "default",
-                url=url,
-                progress=lambda seen: status.update(f"{seen:,} messages"),
-            )
+        brought = import_messages(
+            found,
+            source=kind.value,
+            memory=name or "default",
+            url=url,
+            progress=lambda seen: PROGRESS(f"reading, {seen:,} messages so far"),
+        )
         emit(brought, as_json, lambda: _show_messages(brought))
         return
     if kind is Kind.archive:

@@ -230,6 +230,14 @@ def test_chat_asks_updates_and_leaves(plume: Any) -> None:
     assert lines[1]["version"] == 1
 
 
+def test_a_chat_that_only_asks_leaves_no_empty_memory_behind(plume: Any) -> None:
+    code, out, _ = plume("chat", "-m", "alice", stdin="Where does Alice live?\n/quit\n")
+    assert (code, out.strip()) == (0, "I have nothing about that in memory.")
+    assert plume("list", "--json")[1] == []
+    plume("chat", "-m", "alice", stdin="/update Alice lives in Bern.\n/quit\n")
+    assert [one["memory"] for one in plume("list", "--json")[1]] == ["alice"]
+
+
 def test_chat_lists_forgets_and_helps(plume: Any) -> None:
     lines = "/update Alice lives in Bern.\n/history\n/forget one\n/forget 1\n/help\n/quit\n"
     code, out, err = plume("chat", stdin=lines)
