@@ -94,4 +94,4 @@ def demo(
     """Write a history into weights, update it, and ask before and after."""
     from plume_memory.cli.demo import run_demo  # noqa: PLC0415 — torch
 
-    run_demo(model, hypernetwork, PROGRESS, as_json)
+    run_demo(model, hypernetwork, as_json)
