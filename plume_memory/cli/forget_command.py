@@ -7,7 +7,7 @@ import typer
 
 from plume_memory.cli.memory_commands import AsJson, Hypernetwork, MemoryName, Model, Url
 from plume_memory.cli.output import ERR, OUT, PROGRESS, add_row, emit, say, table
-from plume_memory.errors import InvalidInput
+from plume_memory.errors import InvalidInput, counted
 from plume_memory.memory import DEFAULT_MODEL, DEFAULT_URL, ParametricMemory
 from plume_memory.records import ErasureCertificate, ForgetOptions
 
@@ -66,14 +66,14 @@ def forget(
 
 def _show(certificate: ErasureCertificate, *, verbose: bool) -> None:
     say(
-        f"{len(certificate.erased)} texts erased by version {certificate.version}, "
-        f"{len(certificate.artifacts)} artifacts deleted in {certificate.artifacts_place}"
+        f"{counted(len(certificate.erased), 'text')} erased by version {certificate.version}, "
+        f"{counted(len(certificate.artifacts), 'artifact')} deleted in {certificate.artifacts_place}"
     )
     if certificate.still_said_by:
         listed = ", ".join(map(str, certificate.still_said_by))
         say(f"the same words stand in version {listed}: erase them there too")
     if not verbose:
-        say(f"{len(certificate.limits)} things it does not reach, backups among them: -v lists them")
+        say(f"{counted(len(certificate.limits), 'thing')} it does not reach, backups among them: -v lists them")
         return
     rows = table("memory", "version", "characters", "erased by", "sha256 of the text", "chain hash")
     for text in certificate.erased:

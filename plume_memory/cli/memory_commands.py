@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 import typer
 
 from plume_memory.cli.output import ERR, OUT, PROGRESS, add_row, emit, plain, safe, say, table
-from plume_memory.errors import InvalidInput, MemoryNotFound
+from plume_memory.errors import InvalidInput, MemoryNotFound, counted
 from plume_memory.memory import DEFAULT_MODEL, DEFAULT_URL, ParametricMemory
 from plume_memory.records import Answer, Form, Replacement, Version
 from plume_memory.store.failures import shown_text
@@ -298,8 +298,10 @@ def verify(
     with open_memory(name, url, model, hypernetwork, create=False) as memory:
         PROGRESS("checking")
         checked = memory.verify(derived=derived)
-        more = f"; {checked.derived} texts are kept as they are derived" if derived else ""
-        emit(checked, as_json, lambda: OUT.print(f"{checked.versions} versions verify; head {checked.head_hash}{more}"))
+        kept = counted(checked.derived, "text is kept as it is derived", "texts are kept as they are derived")
+        more = f"; {kept}" if derived else ""
+        verified = counted(checked.versions, "version verifies", "versions verify")
+        emit(checked, as_json, lambda: OUT.print(f"{verified}; head {checked.head_hash}{more}"))
 
 
 def rebuild(
@@ -312,7 +314,7 @@ def rebuild(
     """Delete what was derived for the newest version and derive it again from the log."""
     with open_memory(name, url, model, hypernetwork, create=False) as memory:
         count = memory.rebuild()
-        emit({"rebuilt": count}, as_json, lambda: OUT.print(f"rebuilt {count} texts"))
+        emit({"rebuilt": count}, as_json, lambda: OUT.print(f"rebuilt {counted(count, 'text')}"))
 
 
 def open_memory(name: str, url: str, model: str, hypernetwork: str, *, create: bool = True) -> ParametricMemory:

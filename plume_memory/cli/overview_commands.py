@@ -4,10 +4,12 @@ import importlib.util
 import os
 import platform
 import shutil
+import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
@@ -16,14 +18,15 @@ import typer
 from plume_memory import __version__
 from plume_memory.cli.memory_commands import AsJson, Model, Url
 from plume_memory.cli.output import OUT, PROGRESS, add_row, emit, say, table
-from plume_memory.errors import PlumeError
+from plume_memory.errors import PlumeError, counted
 from plume_memory.memory import DEFAULT_MODEL, DEFAULT_URL
 from plume_memory.store.failures import shown_text
-from plume_memory.store.paths import is_missing_file
+from plume_memory.store.paths import database_file, is_missing_file
 
 _NEEDED_BYTES = 2 << 30
 """Free disk for a model and what is derived with it."""
 _SERVER_S = 3.0
+_PACKAGES = ("transformers", "tokenizers", "safetensors", "peft", "SQLAlchemy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,8 @@ def _machine() -> Iterator[Finding]:
 
     has_bf16 = torch.cpu.get_capabilities().get("avx512_bf16", False)
     speed = "bfloat16" if has_bf16 else "no bfloat16: float32, two to three times slower"
-    yield Finding("PyTorch", f"{torch.__version__}, {torch.get_num_threads()} threads")
+    yield Finding("PyTorch", f"{torch.__version__}, {counted(torch.get_num_threads(), 'thread')}")
+    yield Finding("packages", ", ".join(f"{name} {version(name)}" for name in _PACKAGES))
     yield Finding("processor", speed)
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "none that PyTorch sees"
     yield Finding("GPU", gpu)
@@ -119,13 +123,33 @@ def _model(model: str) -> Finding:
 def _database(url: str) -> Finding:
     from plume_memory.pool import MemoryPool  # noqa: PLC0415 — alembic, after `--help`
 
+    refused = _refused(url)
+    if refused:
+        return Finding(
+            "database", f"{shown_text(url)} cannot be written: {refused}", "make its folder, or name another"
+        )
     if is_missing_file(url):
         return Finding("database", f"{shown_text(url)} is not there yet: the first update makes it")
     try:
         with MemoryPool(url) as pool:
-            return Finding("database", f"{shown_text(url)}, {len(pool.names())} memories")
+            return Finding("database", f"{shown_text(url)}, {counted(len(pool.names()), 'memory', 'memories')}")
     except PlumeError as err:
         return Finding("database", f"{type(err).__name__}: {err}", "see what it says; --db names another")
+
+
+def _refused(url: str) -> str:
+    """Why a SQLite file could not be written; tried, as permissions alone do not tell. Leaves nothing behind."""
+    file = database_file(url)
+    if file is None:
+        return ""
+    try:
+        with tempfile.TemporaryFile(dir=file.parent):
+            pass
+        if file.exists():
+            file.open("r+b").close()
+    except OSError as err:
+        return str(err)
+    return ""
 
 
 def _disk() -> Finding:

@@ -9,7 +9,7 @@ import typer
 
 from plume_memory.cli.memory_commands import AsJson, Url
 from plume_memory.cli.output import PROGRESS, emit, say
-from plume_memory.errors import InvalidInput
+from plume_memory.errors import InvalidInput, counted
 from plume_memory.importers.archive import import_archive
 from plume_memory.importers.assistants import chatgpt_messages, claude_messages
 from plume_memory.importers.letta import LettaImport, import_letta
@@ -63,7 +63,7 @@ def backup(
     with Database(url) as database:
         size = write_backup(database, file)
         found = {"database": database.url, "file": str(file), "bytes": size}
-        emit(found, as_json, lambda: say(f"{size} bytes of {database.url} in {file}"))
+        emit(found, as_json, lambda: say(f"{counted(size, 'byte')} of {database.url} in {file}"))
 
 
 def export(
@@ -87,7 +87,7 @@ def export(
     PROGRESS("writing")
     with ParametricMemory.open(name, url=url, create=False) as opened:
         found = opened.export_archive(file, artifacts=artifacts)
-        emit(found, as_json, lambda: say(f"{found.versions} versions, head {found.head_hash}, in {file}"))
+        emit(found, as_json, lambda: say(f"{counted(found.versions, 'version')}, head {found.head_hash}, in {file}"))
 
 
 def import_file(
@@ -121,13 +121,17 @@ def import_file(
             source=kind.value,
             memory=name or "default",
             url=url,
-            progress=lambda seen: PROGRESS(f"reading, {seen:,} messages so far"),
+            progress=lambda seen: PROGRESS(f"reading, {counted(seen, 'message')} so far"),
         )
         emit(brought, as_json, lambda: _show_messages(brought))
         return
     if kind is Kind.archive:
         read = import_archive(file, url=url, memory=name, with_artifacts=artifacts)
-        emit(read, as_json, lambda: say(f"memory {read.memory!r}: {read.versions} versions, head {read.head_hash}"))
+        emit(
+            read,
+            as_json,
+            lambda: say(f"memory {read.memory!r}: {counted(read.versions, 'version')}, head {read.head_hash}"),
+        )
         return
     done: Mem0Import | LettaImport
     if kind is Kind.mem0:

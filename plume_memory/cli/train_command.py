@@ -9,6 +9,7 @@ import typer
 
 from plume_memory.cli.memory_commands import AsJson
 from plume_memory.cli.output import ERR, PROGRESS, emit, plain, say
+from plume_memory.errors import counted
 
 if TYPE_CHECKING:
     from plume_memory.training.processes import Processes
@@ -56,7 +57,7 @@ def train(
         require_run(folder, run_record(settings.run, described, processes.count), resume=resume)
         PROGRESS.clear()
         if processes.is_first:
-            what = f"training a network for {settings.model}, {settings.run.steps} steps, into {folder}"
+            what = f"training a network for {settings.model}, {counted(settings.run.steps, 'step')}, into {folder}"
             ERR.print(f"{what}; reading the model and the data ...", markup=False, soft_wrap=True)
         task = build_task(settings, str(processes.device), processes.count)
         for line in task.sources() if processes.is_first else ():
@@ -101,4 +102,4 @@ def _shown(result: "RunResult") -> dict[str, Any]:
 def _sentence(result: "RunResult") -> str:
     end = "done" if result.stopped == "steps" else "stopped at the time limit"
     loss = "" if result.loss is None else f", loss {result.loss:.4f}"
-    return f"{end} after {result.steps} steps{loss}; the hypernetwork is in {result.hypernetwork}"
+    return f"{end} after {counted(result.steps, 'step')}{loss}; the hypernetwork is in {result.hypernetwork}"

@@ -105,7 +105,7 @@ def test_the_time_limit_names_the_command_that_goes_on(plume: Any) -> None:
     code, out, err = plume("line.json", "--device", "cpu", "--set", "run.minutes=1e-9")
 
     assert code == 0
-    assert out.startswith("stopped at the time limit after 1 steps")
+    assert out.startswith("stopped at the time limit after 1 step;")
     assert "plume train line.json --set run.minutes=1e-9 --out runs/line --device cpu --resume" in err
 
 
