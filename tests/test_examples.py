@@ -75,7 +75,7 @@ def as_page(text: str) -> str:
 def shown(name: str) -> str:
     """What docs/langchain.md says an example prints."""
     page = (ROOT / "docs" / "langchain.md").read_text(encoding="utf-8")
-    _, _, behind = page.partition(f"{(EXAMPLES / f'{name}.py').read_text(encoding='utf-8')}```\n\n```\n")
+    _, _, behind = page.partition(f"{(EXAMPLES / f'{name}.py').read_text(encoding='utf-8')}```\n\n```text\n")
     return as_page(behind.partition("```")[0])
 
 
