@@ -1,6 +1,7 @@
 """`plume chat`: questions and updates by turns."""
 
 import sys
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -17,8 +18,11 @@ from plume_memory.cli.memory_commands import (
     written_to,
 )
 from plume_memory.cli.output import ERR, emit, safe, say
+from plume_memory.defaults import DEFAULT_MODEL, DEFAULT_URL
 from plume_memory.errors import InvalidInput, PlumeError
-from plume_memory.memory import DEFAULT_MODEL, DEFAULT_URL, ParametricMemory
+
+if TYPE_CHECKING:  # a database
+    from plume_memory.memory import ParametricMemory
 
 _HELP = "Write a question, or /update TEXT, /history, /forget VERSION, /help, /quit."
 
@@ -49,7 +53,7 @@ def chat(
                 ERR.print(safe(f"{type(err).__name__}: {err}"), markup=False)
 
 
-def _chat_turn(memory: ParametricMemory, said: str, as_json: bool) -> None:
+def _chat_turn(memory: "ParametricMemory", said: str, as_json: bool) -> None:
     if not said:
         return
     if said.startswith("/"):
@@ -65,7 +69,7 @@ def _chat_turn(memory: ParametricMemory, said: str, as_json: bool) -> None:
                 show_status(answer)
 
 
-def _chat_command(memory: ParametricMemory, command: str, rest: str, *, as_json: bool) -> None:
+def _chat_command(memory: "ParametricMemory", command: str, rest: str, *, as_json: bool) -> None:
     if command == "/update":
         version = memory.update(rest.strip())
         emit(version, as_json, lambda: say(f"version {version.number}"))

@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from plume_memory.cli.memory_commands import AsJson, Hypernetwork, MemoryName, Model, Url
-from plume_memory.cli.output import ERR, OUT, PROGRESS, add_row, emit, say, table
+from plume_memory.cli.memory_commands import AsJson, Hypernetwork, MemoryName, Model, Url, open_memory
+from plume_memory.cli.output import ERR, OUT, add_row, emit, say, table
+from plume_memory.defaults import DEFAULT_MODEL, DEFAULT_URL
 from plume_memory.errors import InvalidInput, counted
-from plume_memory.memory import DEFAULT_MODEL, DEFAULT_URL, ParametricMemory
 from plume_memory.records import ErasureCertificate, ForgetOptions
 
 
@@ -47,9 +47,7 @@ def forget(
         "idempotency_key": key,
         "expected_version": expected,
     }
-    with ParametricMemory.open(
-        name, url=url, model=model, hypernetwork=hypernetwork, create=False, progress=PROGRESS
-    ) as memory:
+    with open_memory(name, url, model, hypernetwork, create=False) as memory:
         if not erase:
             forgotten = memory.forget(version, **what)
             part = "" if forgotten.span is None else f", characters {forgotten.span.start} to {forgotten.span.end}"

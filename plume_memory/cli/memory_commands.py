@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 import typer
 
 from plume_memory.cli.output import ERR, OUT, PROGRESS, add_row, emit, plain, safe, say, table
+from plume_memory.defaults import DEFAULT_MODEL, DEFAULT_URL
 from plume_memory.errors import InvalidInput, MemoryNotFound, counted
-from plume_memory.memory import DEFAULT_MODEL, DEFAULT_URL, ParametricMemory
 from plume_memory.records import Answer, Form, Replacement, Version
-from plume_memory.store.failures import shown_text
 from plume_memory.store.overruling import NAME
 
 if TYPE_CHECKING:  # torch's side
     from plume_memory.answering.pinned import Snapshot
+    from plume_memory.memory import ParametricMemory
 
 MemoryName = Annotated[str, typer.Option("--memory", "-m", help="Name of the memory.", envvar="PLUME_MEMORY")]
 Url = Annotated[str, typer.Option("--db", help="SQLAlchemy URL of the log.", envvar="PLUME_DB")]
@@ -65,7 +65,9 @@ def register(app: typer.Typer) -> None:
 
 def init(name: MemoryName = "default", url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
     """Create a memory (and its database)."""
-    with ParametricMemory.open(name, url=url) as memory:
+    from plume_memory.store.failures import shown_text  # noqa: PLC0415 — a database, after `--help`
+
+    with open_memory(name, url) as memory:
         found = {"memory": name, "url": shown_text(url), "version": memory.version}
         emit(found, as_json, lambda: say(f"memory {name!r} in {found['url']}, version {memory.version}"))
 
@@ -167,7 +169,7 @@ def history(
 
 def show(at: At = None, name: MemoryName = "default", url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
     """Print the history that holds at a version."""
-    with ParametricMemory.open(name, url=url, create=False) as memory:
+    with open_memory(name, url, create=False) as memory:
         held = memory.text_at(at)
         emit(
             {"memory": name, "version": held.version, "text": held.text},
@@ -209,7 +211,7 @@ def rollback(
     as_json: AsJson = False,
 ) -> None:
     """Append a version that restores an earlier history; nothing is deleted."""
-    with ParametricMemory.open(name, url=url, create=False) as memory:
+    with open_memory(name, url, create=False) as memory:
         version = memory.rollback(to=to)
         emit(version, as_json, lambda: OUT.print(f"version {version.number} restores {to}"))
 
@@ -222,7 +224,7 @@ def fork(
     as_json: AsJson = False,
 ) -> None:
     """Copy the log up to a version into a new memory."""
-    with ParametricMemory.open(name, url=url, create=False) as memory:
+    with open_memory(name, url, create=False) as memory:
         forked = memory.fork(new_name, at=at)
         found = {"memory": new_name, "version": forked.version}
         emit(found, as_json, lambda: say(f"memory {new_name!r}, version {forked.version}"))
@@ -317,15 +319,19 @@ def rebuild(
         emit({"rebuilt": count}, as_json, lambda: OUT.print(f"rebuilt {counted(count, 'text')}"))
 
 
-def open_memory(name: str, url: str, model: str, hypernetwork: str, *, create: bool = True) -> ParametricMemory:
+def open_memory(
+    name: str, url: str, model: str = DEFAULT_MODEL, hypernetwork: str = "auto", *, create: bool = True
+) -> "ParametricMemory":
     """Open a memory for a command, with a line for what takes long."""
+    from plume_memory.memory import ParametricMemory  # noqa: PLC0415 — a database, after `--help`
+
     return ParametricMemory.open(
         name, url=url, model=model, hypernetwork=hypernetwork, create=create, progress=PROGRESS
     )
 
 
 @contextmanager
-def written_to(name: str, url: str, model: str, hypernetwork: str) -> Iterator[ParametricMemory]:
+def written_to(name: str, url: str, model: str, hypernetwork: str) -> "Iterator[ParametricMemory]":
     """A memory to write to: one that is new, and still empty at the end, goes again."""
     try:
         memory, is_new = open_memory(name, url, model, hypernetwork, create=False), False

@@ -7,7 +7,7 @@ import typer
 
 from plume_memory.cli.memory_commands import AsJson, Hypernetwork, Model, Url
 from plume_memory.cli.output import OUT, PROGRESS, add_row, emit, say, table
-from plume_memory.memory import DEFAULT_MODEL, DEFAULT_URL
+from plume_memory.defaults import DEFAULT_MODEL, DEFAULT_URL
 
 models_app = typer.Typer(help="Base models and hypernetworks.", no_args_is_help=True)
 db_app = typer.Typer(help="The database's schema.", no_args_is_help=True)

@@ -18,10 +18,8 @@ import typer
 from plume_memory import __version__
 from plume_memory.cli.memory_commands import AsJson, Model, Url
 from plume_memory.cli.output import OUT, PROGRESS, add_row, emit, say, table
+from plume_memory.defaults import DEFAULT_MODEL, DEFAULT_URL
 from plume_memory.errors import PlumeError, counted
-from plume_memory.memory import DEFAULT_MODEL, DEFAULT_URL
-from plume_memory.store.failures import shown_text
-from plume_memory.store.paths import database_file, is_missing_file
 
 _NEEDED_BYTES = 2 << 30
 """Free disk for a model and what is derived with it."""
@@ -48,6 +46,8 @@ def register(app: typer.Typer) -> None:
 def list_memories(url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
     """List the memories of a database."""
     from plume_memory.pool import MemoryPool  # noqa: PLC0415 — after `--help`
+    from plume_memory.store.failures import shown_text  # noqa: PLC0415 — as above
+    from plume_memory.store.paths import is_missing_file  # noqa: PLC0415 — as above
 
     newest = []
     if not is_missing_file(url):
@@ -122,6 +122,8 @@ def _model(model: str) -> Finding:
 
 def _database(url: str) -> Finding:
     from plume_memory.pool import MemoryPool  # noqa: PLC0415 — alembic, after `--help`
+    from plume_memory.store.failures import shown_text  # noqa: PLC0415 — as above
+    from plume_memory.store.paths import is_missing_file  # noqa: PLC0415 — as above
 
     refused = _refused(url)
     if refused:
@@ -139,6 +141,8 @@ def _database(url: str) -> Finding:
 
 def _refused(url: str) -> str:
     """Why a SQLite file could not be written; tried, as permissions alone do not tell. Leaves nothing behind."""
+    from plume_memory.store.paths import database_file  # noqa: PLC0415 — as above
+
     file = database_file(url)
     if file is None:
         return ""

@@ -8,11 +8,9 @@ import typer
 
 from plume_memory.cli.memory_commands import AsJson, Hypernetwork, Model, Url
 from plume_memory.cli.output import ERR, PROGRESS, emit
+from plume_memory.defaults import CONNECTIONS, DEFAULT_MODEL, DEFAULT_URL
 from plume_memory.errors import InvalidInput, MissingExtra
 from plume_memory.heap import share_heaps
-from plume_memory.memory import DEFAULT_MODEL, DEFAULT_URL
-from plume_memory.pool import MemoryPool
-from plume_memory.store.database import CONNECTIONS
 
 
 def register(app: typer.Typer) -> None:
@@ -87,6 +85,8 @@ def serve(
         from plume_memory.store.keys import Keys  # noqa: PLC0415 — as above
     except ImportError as err:
         raise MissingExtra(f"`plume serve` needs the extra: pip install 'plume-memory[server]' ({err}).") from err
+    from plume_memory.pool import MemoryPool  # noqa: PLC0415 — a database, after `--help`
+
     configure()
     share_heaps()
     with MemoryPool(

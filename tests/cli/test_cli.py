@@ -473,7 +473,7 @@ def test_a_disk_that_is_full_is_not_taken_for_the_output(
     def full(*_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device", "model.safetensors")
 
-    monkeypatch.setattr("plume_memory.cli.memory_commands.ParametricMemory.open", full)
+    monkeypatch.setattr("plume_memory.memory.ParametricMemory.open", full)
     code, _, err = plume("show")
     assert code == 1
     assert "model.safetensors" in err
