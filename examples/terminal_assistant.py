@@ -28,7 +28,7 @@ def reply(memory: ParametricMemory, line: str) -> str:
 def main() -> None:
     """Read lines until the input ends."""
     with ParametricMemory.open("me", url="sqlite:///assistant.db") as memory:
-        print(f"I know {memory.version} versions. What is new?")
+        print(f"I am at version {memory.version}. What is new?")
         for line in map(str.strip, sys.stdin):
             if line == "/quit":
                 break

@@ -233,3 +233,8 @@ class ArtifactDamaged(ArtifactError):
 
 class ArtifactsUnavailable(ArtifactError):
     """The place of the artifacts cannot be reached, or refuses."""
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """Say how many of a thing there are: "1 text", "2 texts"; `many` where its plural has no mere s."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"

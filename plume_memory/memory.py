@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from plume_memory.background import Deriver
+from plume_memory.defaults import DEFAULT_MODEL, DEFAULT_URL
 from plume_memory.errors import (
     InvalidInput,
     MemoryNotFound,
@@ -63,8 +64,6 @@ if TYPE_CHECKING:  # torch is imported when a model is first needed, not when a 
     from plume_memory.model.prompt import Message
     from plume_memory.remote.memory import RemoteMemory
 
-DEFAULT_URL = "sqlite:///plume.db"
-DEFAULT_MODEL = "smollm2-135m"
 Derive = bool | Literal["later"]
 """When an update is derived: now, not before the next read, or soon, in a thread."""
 MAX_UPDATE_CHARS = 1_000_000
@@ -160,9 +159,13 @@ class ParametricMemory(LoggedMemory):
             on_error.pop_all()
 
         def load() -> "Engine":
+            tell = progress or (lambda what, done, total: None)
+            tell("loading the model", 0, 1)
             from plume_memory.engine import Engine  # noqa: PLC0415 — torch: seconds, and only when asked
 
-            return Engine.load(model, hypernetwork=hypernetwork, policy=policy, progress=progress)
+            loaded = Engine.load(model, hypernetwork=hypernetwork, policy=policy, progress=progress)
+            tell("loading the model", 1, 1)
+            return loaded
 
         return cls(
             name,

@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING
 
 from plume_memory import __version__
 from plume_memory.background import Deriver
+from plume_memory.defaults import CONNECTIONS, DEFAULT_MODEL, DEFAULT_URL
 from plume_memory.errors import InvalidInput, MemoryClosed, cannot_be_copied
 from plume_memory.forks import Lock
 from plume_memory.hypernet.shipped import chosen_network
-from plume_memory.memory import DEFAULT_MODEL, DEFAULT_URL, MAX_UPDATE_CHARS, ParametricMemory
+from plume_memory.memory import MAX_UPDATE_CHARS, ParametricMemory
 from plume_memory.policy import AnswerPolicy
 from plume_memory.records import Answer
 from plume_memory.store.announcing import Forget, Listener
 from plume_memory.store.artifacts import ArtifactStore
-from plume_memory.store.database import CONNECTIONS, Database
+from plume_memory.store.database import Database
 from plume_memory.store.log import Log
 from plume_memory.store.memories import not_found
 from plume_memory.store.paths import default_artifacts

@@ -78,6 +78,19 @@ def test_the_code_of_a_page_compiles_and_its_json_parses(page: Path) -> None:
             json.loads(block)
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_block_of_a_page_says_what_it_is(page: Path) -> None:
+    """So that none is left out of the tests below: `console` is parsed, `text` is what was printed."""
+    fences = re.findall(r"^ *```(.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    assert all(fences[::2]), [number for number, said in enumerate(fences[::2], 1) if not said]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_what_is_installed_is_installed_from_a_clone(page: Path) -> None:
+    """The package is not on PyPI."""
+    assert not re.findall(r"pip install [^`\n]*plume-memory.*", page.read_text(encoding="utf-8"))
+
+
 def commands(page: Path) -> Iterator[list[str]]:
     """The `plume` commands of a page's blocks, without comments, pipes and what is written to files."""
     for block in blocks(page):
@@ -108,7 +121,7 @@ def _between_operators(line: str) -> Iterator[list[str]]:
 def parse(arguments: list[str]) -> None:
     """Parse a command line as `plume` does, and run nothing."""
     group: Any = typer.main.get_command(app)
-    rest, context = _in_place(arguments), group.make_context("plume", [], resilient_parsing=True)
+    rest, context = _in_place(arguments, group), group.make_context("plume", [], resilient_parsing=True)
     while hasattr(group, "commands"):
         if not rest or rest[0] not in group.commands:
             raise typer.BadParameter(f"there is no command {' '.join(arguments)}")
@@ -126,7 +139,7 @@ def test_a_command_that_does_not_exist_would_be_found() -> None:
     shown = [arguments for page in PAGES for arguments in commands(page)]
     assert ["doctor"] in shown
     assert len(shown) > 10
-    for wrong in (["remember", "x"], ["ask", "x", "--quickly"], ["keys", "mend"], ["export", "alice"]):
+    for wrong in (["remember", "x"], ["ask", "x", "--quickly"], ["keys", "mend"], ["export"]):
         with pytest.raises(Exception, match=r"no command|[Nn]o such option|Missing (argument|parameter)"):
             parse(wrong)
 
@@ -155,7 +168,7 @@ TOLD = ("tutorial.md", "howto-erase.md", "howto-updates.md", "howto-remote-model
 def test_the_blocks_of_a_page_print_what_stands_below_them(smollm2: object, tmp_path: Path, name: str) -> None:
     found = list(blocks(ROOT / "docs" / name))
     code = [block for block in found if block.language == "python" and not block.tag]
-    shown = [block for block in found if not block.language]
+    shown = [block for block in found if block.language == "text"]
     between = "-- next block --"
     program = "\n".join(f"{block}\nprint({between!r})" for block in code)
 

@@ -75,7 +75,7 @@ def as_page(text: str) -> str:
 def shown(name: str) -> str:
     """What docs/langchain.md says an example prints."""
     page = (ROOT / "docs" / "langchain.md").read_text(encoding="utf-8")
-    _, _, behind = page.partition(f"{(EXAMPLES / f'{name}.py').read_text(encoding='utf-8')}```\n\n```\n")
+    _, _, behind = page.partition(f"{(EXAMPLES / f'{name}.py').read_text(encoding='utf-8')}```\n\n```text\n")
     return as_page(behind.partition("```")[0])
 
 
@@ -152,7 +152,7 @@ def test_the_terminal_assistant_knows_in_its_second_run_what_the_first_was_told(
         "/as-of 2 Where is the spare key?\n/as-of 9 Where is the spare key?\n/as-of now\n/log\n/quit\n",
     )
 
-    assert first == ["I know 0 versions. What is new?", "kept as version 1", "kept as version 2"]
+    assert first == ["I am at version 0. What is new?", "kept as version 1", "kept as version 2"]
     assert "red" in second[1]
     assert "mat" in second[3]
     assert "fern" in second[4]

@@ -67,4 +67,4 @@ def test_the_command_says_how_many(tmp_path: Path) -> None:
         opened.update("Alice lives in Bern.", derive=False)
     found = CliRunner().invoke(app, ["verify", "--db", url])
     assert found.exit_code == 0, found.output
-    assert "1 versions verify" in found.output
+    assert "1 version verifies" in found.output

@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from ray import serve
 from ray.serve.config import AutoscalingConfig, AutoscalingPolicy, RequestRouterConfig
 
+from plume_memory.defaults import DEFAULT_MODEL
 from plume_memory.errors import InvalidInput
-from plume_memory.memory import DEFAULT_MODEL
 from plume_memory.pool import MemoryPool
 from plume_memory.server.running import checked_origin
 from plume_memory.server.settings import UPDATE_CHARS, ServerSettings

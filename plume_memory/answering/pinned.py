@@ -161,8 +161,8 @@ class Snapshot:
         wrong = [gap for gap in found if not gap <= ROUNDING]  # NaN too
         if wrong:
             raise ArtifactDamaged(
-                f"Memory {self.memory!r}, version {self.version}: {len(wrong)} of {len(found)} texts compared are kept "
-                f"as other factors than they give now, the worst by {max(wrong):.0%}: they were derived wrongly. Build "
+                f"Memory {self.memory!r}, version {self.version}: {len(wrong)} of {len(found)} texts compared gave "
+                f"other factors than are kept, the worst by {max(wrong):.0%}: they were derived wrongly. Build "
                 "all of them anew: `plume rebuild`, or memory.rebuild()."
             )
         return len(found)

@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from plume_memory.cli.memory_commands import AsJson, Hypernetwork, MemoryName, Model, Url
-from plume_memory.cli.output import ERR, OUT, ProgressBar, add_row, emit, say, table
-from plume_memory.errors import InvalidInput
-from plume_memory.memory import DEFAULT_MODEL, DEFAULT_URL, ParametricMemory
+from plume_memory.cli.memory_commands import AsJson, Hypernetwork, MemoryName, Model, Url, open_memory
+from plume_memory.cli.output import ERR, OUT, add_row, emit, say, table
+from plume_memory.defaults import DEFAULT_MODEL, DEFAULT_URL
+from plume_memory.errors import InvalidInput, counted
 from plume_memory.records import ErasureCertificate, ForgetOptions
 
 
@@ -47,9 +47,7 @@ def forget(
         "idempotency_key": key,
         "expected_version": expected,
     }
-    with ParametricMemory.open(
-        name, url=url, model=model, hypernetwork=hypernetwork, create=False, progress=ProgressBar()
-    ) as memory:
+    with open_memory(name, url, model, hypernetwork, create=False) as memory:
         if not erase:
             forgotten = memory.forget(version, **what)
             part = "" if forgotten.span is None else f", characters {forgotten.span.start} to {forgotten.span.end}"
@@ -66,14 +64,14 @@ def forget(
 
 def _show(certificate: ErasureCertificate, *, verbose: bool) -> None:
     say(
-        f"{len(certificate.erased)} texts erased by version {certificate.version}, "
-        f"{len(certificate.artifacts)} artifacts deleted in {certificate.artifacts_place}"
+        f"{counted(len(certificate.erased), 'text')} erased by version {certificate.version}, "
+        f"{counted(len(certificate.artifacts), 'artifact')} deleted in {certificate.artifacts_place}"
     )
     if certificate.still_said_by:
         listed = ", ".join(map(str, certificate.still_said_by))
         say(f"the same words stand in version {listed}: erase them there too")
     if not verbose:
-        say(f"{len(certificate.limits)} things it does not reach, backups among them: -v lists them")
+        say(f"{counted(len(certificate.limits), 'thing')} it does not reach, backups among them: -v lists them")
         return
     rows = table("memory", "version", "characters", "erased by", "sha256 of the text", "chain hash")
     for text in certificate.erased:

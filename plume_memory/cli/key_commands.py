@@ -1,16 +1,16 @@
 """`plume keys`: keys to a server, made, listed, revoked."""
 
 from datetime import timedelta
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from plume_memory.cli.memory_commands import AsJson, Url
 from plume_memory.cli.output import ERR, OUT, add_row, emit, plain, say, table
-from plume_memory.memory import DEFAULT_URL
-from plume_memory.store.database import Database
-from plume_memory.store.keys import SCOPES, Key, Keys
-from plume_memory.store.memories import DEFAULT_TENANT
+from plume_memory.defaults import DEFAULT_TENANT, DEFAULT_URL, SCOPES
+
+if TYPE_CHECKING:  # a database
+    from plume_memory.store.keys import Key
 
 _USUAL = ["memory:read", "memory:write", "memory:list"]
 
@@ -41,6 +41,9 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Make a key. It is shown once and kept nowhere."""
+    from plume_memory.store.database import Database  # noqa: PLC0415 — a database, after `--help`
+    from plume_memory.store.keys import Keys  # noqa: PLC0415 — as above
+
     with Database(url) as database:
         made = Keys(database).create(
             tenant=tenant,
@@ -62,6 +65,9 @@ def create(
 @keys.command("list")
 def list_keys(url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
     """List all keys, without their secrets."""
+    from plume_memory.store.database import Database  # noqa: PLC0415 — a database, after `--help`
+    from plume_memory.store.keys import Keys  # noqa: PLC0415 — as above
+
     with Database(url) as database:
         found = Keys(database).all()
 
@@ -85,10 +91,13 @@ def revoke(
     as_json: AsJson = False,
 ) -> None:
     """Make a key open nothing any more: at once, also where it is streaming."""
+    from plume_memory.store.database import Database  # noqa: PLC0415 — a database, after `--help`
+    from plume_memory.store.keys import Keys  # noqa: PLC0415 — as above
+
     with Database(url) as database:
         found = Keys(database).revoke(number)
     emit(_shown(found), as_json, lambda: say(f"key {found.id} opens nothing any more"))
 
 
-def _shown(key: Key) -> dict[str, object]:
+def _shown(key: "Key") -> dict[str, object]:
     return {**plain(key), "scopes": sorted(key.scopes)}

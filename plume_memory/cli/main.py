@@ -5,6 +5,7 @@ not verify · 130 interrupted.
 """
 
 import json
+import shlex
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -13,6 +14,7 @@ import typer
 
 from plume_memory import __version__, errors
 from plume_memory.cli import (
+    chat_command,
     forget_command,
     key_commands,
     mcp_command,
@@ -24,7 +26,7 @@ from plume_memory.cli import (
     serve_command,
     train_command,
 )
-from plume_memory.cli.output import ERR, safe
+from plume_memory.cli.output import ERR, PROGRESS, safe
 
 _EXIT_CODES: tuple[tuple[type[errors.PlumeError], int], ...] = (
     (errors.IntegrityError, 5),
@@ -71,6 +73,7 @@ def _options(
 
 
 memory_commands.register(app)
+chat_command.register(app)
 overview_commands.register(app)
 recall_commands.register(app)
 forget_command.register(app)
@@ -84,9 +87,13 @@ key_commands.register(app)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code."""
-    given = _in_place(list(sys.argv[1:] if arguments is None else arguments))
+    given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        code = app(given, prog_name="plume", standalone_mode=False)
+        tree = typer.main.get_command(app)
+        try:
+            code = tree(_in_place(given, tree), prog_name="plume", standalone_mode=False)
+        finally:
+            PROGRESS.clear()
         return code if isinstance(code, int) else 0
     except errors.PlumeError as err:
         _print_error(err, as_json="--json" in given)
@@ -110,15 +117,43 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _in_place(given: list[str]) -> list[str]:
-    """Move options of commands that stand before the command behind its name."""
+def _in_place(given: list[str], tree: Any) -> list[str]:
+    """Move options of commands that stand before the command behind its name, and leave out what it has no use for.
+
+    Raises:
+        InvalidInput: they stand alone.
+    """
     moved: list[str] = []
-    while given and given[0].split("=")[0] in _OF_COMMANDS and (len(given) > 1 or "=" in given[0]):
+    while given and given[0].split("=")[0] in _OF_COMMANDS:
         taken = 1 if "=" in given[0] else 2
         moved, given = moved + given[:taken], given[taken:]
-    is_group = bool(given) and given[0] in {group.name for group in app.registered_groups}
-    names = 2 if is_group else 1
-    return given[:names] + moved + given[names:]
+    command, names = tree, 0
+    while names < len(given) and given[names] in getattr(command, "commands", {}):
+        command, names = command.commands[given[names]], names + 1
+    if moved and names == len(given) and hasattr(command, "commands"):
+        said = shlex.join([*given, *moved])
+        raise errors.InvalidInput(
+            f"`plume {said}` names no command. Say what to do, as `plume history {shlex.join(moved)}`; "
+            "`plume --help` lists the commands."
+        )
+    if hasattr(command, "commands"):  # --help, or no command of ours
+        return given
+    return given[:names] + _used(moved + given[names:], command)
+
+
+def _used(rest: list[str], command: Any) -> list[str]:
+    """Leave out options of other commands, and say so: `--memory` says nothing to a command on a whole database."""
+    known = {option for one in command.params for option in one.opts}
+    kept, at = [], 0
+    while at < len(rest) and rest[at] != "--":
+        option = rest[at].split("=")[0]
+        if option in _OF_COMMANDS and option not in known:
+            ERR.print(f"plume {command.name} has no use for {option}: it was left out", style="dim", markup=False)
+            at += 1 if "=" in rest[at] else 2
+        else:
+            kept.append(rest[at])
+            at += 1
+    return kept + rest[at:]
 
 
 def _output_is_gone() -> bool:

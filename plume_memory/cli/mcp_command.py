@@ -7,10 +7,8 @@ from typing import Annotated
 import typer
 
 from plume_memory.cli.memory_commands import Hypernetwork, Model, Url
+from plume_memory.defaults import DEFAULT_MODEL, DEFAULT_URL
 from plume_memory.errors import InvalidInput, MissingExtra
-from plume_memory.memory import DEFAULT_MODEL, DEFAULT_URL
-from plume_memory.pool import MemoryPool
-from plume_memory.remote import RemotePool
 
 
 def register(app: typer.Typer) -> None:
@@ -39,6 +37,9 @@ def mcp(
         from plume_memory.server.mcp import stdio  # noqa: PLC0415 — an extra
     except ImportError as err:
         raise MissingExtra(f"`plume mcp` needs the extra: pip install 'plume-memory[server]' ({err}).") from err
+    from plume_memory.pool import MemoryPool  # noqa: PLC0415 — a database, after `--help`
+    from plume_memory.remote import RemotePool  # noqa: PLC0415 — as above
+
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")  # to stderr
     if server is not None:
         with RemotePool.open(server, key=key) as remote:

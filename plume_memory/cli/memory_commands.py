@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 
-from plume_memory.cli.output import ERR, OUT, ProgressBar, add_row, emit, plain, safe, say, table
-from plume_memory.errors import InvalidInput, MemoryNotFound, PlumeError
-from plume_memory.memory import DEFAULT_MODEL, DEFAULT_URL, ParametricMemory
+from plume_memory.cli.output import ERR, OUT, PROGRESS, add_row, emit, plain, safe, say, table
+from plume_memory.defaults import DEFAULT_MODEL, DEFAULT_URL
+from plume_memory.errors import InvalidInput, MemoryNotFound, counted
 from plume_memory.records import Answer, Form, Replacement, Version
-from plume_memory.store.failures import shown_text
 from plume_memory.store.overruling import NAME
 
 if TYPE_CHECKING:  # torch's side
     from plume_memory.answering.pinned import Snapshot
+    from plume_memory.memory import ParametricMemory
 
 MemoryName = Annotated[str, typer.Option("--memory", "-m", help="Name of the memory.", envvar="PLUME_MEMORY")]
 Url = Annotated[str, typer.Option("--db", help="SQLAlchemy URL of the log.", envvar="PLUME_DB")]
@@ -44,16 +44,12 @@ class Unknown(StrEnum):
 TextForm = StrEnum("TextForm", [(form, form) for form in get_args(Form)])  # type: ignore[misc]
 
 
-_CHAT_HELP = "Write a question, or /update TEXT, /history, /forget VERSION, /help, /quit."
-
-
 def register(app: typer.Typer) -> None:
     """Add these commands to the tree."""
     for command in (
         init,
         update,
         ask,
-        chat,
         history,
         show,
         diff,
@@ -69,7 +65,9 @@ def register(app: typer.Typer) -> None:
 
 def init(name: MemoryName = "default", url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
     """Create a memory (and its database)."""
-    with ParametricMemory.open(name, url=url) as memory:
+    from plume_memory.store.failures import shown_text  # noqa: PLC0415 — a database, after `--help`
+
+    with open_memory(name, url) as memory:
         found = {"memory": name, "url": shown_text(url), "version": memory.version}
         emit(found, as_json, lambda: say(f"memory {name!r} in {found['url']}, version {memory.version}"))
 
@@ -103,7 +101,7 @@ def update(
 ) -> None:
     """Append an update and write it into the weights."""
     given = _text(text, file)
-    with _written_to(name, url, model, hypernetwork) as memory:
+    with written_to(name, url, model, hypernetwork) as memory:
         version = memory.update(
             given,
             form=cast(Form, form.value) if form else None,
@@ -143,28 +141,7 @@ def ask(
         answer = memory.at(version=at).ask(
             asked, max_new_tokens=max_new_tokens, top_candidates=candidates, unknown=unknown.value
         )
-        emit(_described(answer, trace=trace), as_json, lambda: _show_answer(answer))
-
-
-def chat(
-    name: MemoryName = "default",
-    url: Url = DEFAULT_URL,
-    model: Model = DEFAULT_MODEL,
-    hypernetwork: Hypernetwork = "auto",
-    as_json: AsJson = False,
-) -> None:
-    """Ask and update by turns; `/help` lists what else there is."""
-    with open_memory(name, url, model, hypernetwork) as memory:
-        while True:
-            ERR.print("[bold]>[/bold] ", end="")
-            line = stdin_text(sys.stdin.readline)
-            said = line.strip()
-            if not line or said == "/quit":
-                return
-            try:
-                _chat_turn(memory, said, as_json)
-            except PlumeError as err:  # one refused line does not end the conversation
-                ERR.print(safe(f"{type(err).__name__}: {err}"), markup=False)
+        emit(described(answer, trace=trace), as_json, lambda: _show_answer(answer))
 
 
 def history(
@@ -184,7 +161,7 @@ def history(
         listed = {"versions": versions, "replaced": shown} if replaced else versions
 
         def people() -> None:
-            _show_versions(versions)
+            show_versions(versions)
             _show_replaced(shown)
 
         emit(listed, as_json, people)
@@ -192,7 +169,7 @@ def history(
 
 def show(at: At = None, name: MemoryName = "default", url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
     """Print the history that holds at a version."""
-    with ParametricMemory.open(name, url=url, create=False) as memory:
+    with open_memory(name, url, create=False) as memory:
         held = memory.text_at(at)
         emit(
             {"memory": name, "version": held.version, "text": held.text},
@@ -234,7 +211,7 @@ def rollback(
     as_json: AsJson = False,
 ) -> None:
     """Append a version that restores an earlier history; nothing is deleted."""
-    with ParametricMemory.open(name, url=url, create=False) as memory:
+    with open_memory(name, url, create=False) as memory:
         version = memory.rollback(to=to)
         emit(version, as_json, lambda: OUT.print(f"version {version.number} restores {to}"))
 
@@ -247,7 +224,7 @@ def fork(
     as_json: AsJson = False,
 ) -> None:
     """Copy the log up to a version into a new memory."""
-    with ParametricMemory.open(name, url=url, create=False) as memory:
+    with open_memory(name, url, create=False) as memory:
         forked = memory.fork(new_name, at=at)
         found = {"memory": new_name, "version": forked.version}
         emit(found, as_json, lambda: say(f"memory {new_name!r}, version {forked.version}"))
@@ -321,9 +298,12 @@ def verify(
 ) -> None:
     """Check the whole log against its hashes; exit code 5 names the first altered entry."""
     with open_memory(name, url, model, hypernetwork, create=False) as memory:
+        PROGRESS("checking")
         checked = memory.verify(derived=derived)
-        more = f"; {checked.derived} texts are kept as they are derived" if derived else ""
-        emit(checked, as_json, lambda: OUT.print(f"{checked.versions} versions verify; head {checked.head_hash}{more}"))
+        kept = counted(checked.derived, "text is kept as it is derived", "texts are kept as they are derived")
+        more = f"; {kept}" if derived else ""
+        verified = counted(checked.versions, "version verifies", "versions verify")
+        emit(checked, as_json, lambda: OUT.print(f"{verified}; head {checked.head_hash}{more}"))
 
 
 def rebuild(
@@ -336,19 +316,23 @@ def rebuild(
     """Delete what was derived for the newest version and derive it again from the log."""
     with open_memory(name, url, model, hypernetwork, create=False) as memory:
         count = memory.rebuild()
-        emit({"rebuilt": count}, as_json, lambda: OUT.print(f"rebuilt {count} texts"))
+        emit({"rebuilt": count}, as_json, lambda: OUT.print(f"rebuilt {counted(count, 'text')}"))
 
 
-def open_memory(name: str, url: str, model: str, hypernetwork: str, *, create: bool = True) -> ParametricMemory:
-    """Open a memory for a command, with a bar for what takes long."""
+def open_memory(
+    name: str, url: str, model: str = DEFAULT_MODEL, hypernetwork: str = "auto", *, create: bool = True
+) -> "ParametricMemory":
+    """Open a memory for a command, with a line for what takes long."""
+    from plume_memory.memory import ParametricMemory  # noqa: PLC0415 — a database, after `--help`
+
     return ParametricMemory.open(
-        name, url=url, model=model, hypernetwork=hypernetwork, create=create, progress=ProgressBar()
+        name, url=url, model=model, hypernetwork=hypernetwork, create=create, progress=PROGRESS
     )
 
 
 @contextmanager
-def _written_to(name: str, url: str, model: str, hypernetwork: str) -> Iterator[ParametricMemory]:
-    """A memory to write to: one that is new, and empty at the end as all was refused, goes again."""
+def written_to(name: str, url: str, model: str, hypernetwork: str) -> "Iterator[ParametricMemory]":
+    """A memory to write to: one that is new, and still empty at the end, goes again."""
     try:
         memory, is_new = open_memory(name, url, model, hypernetwork, create=False), False
     except MemoryNotFound:
@@ -405,45 +389,7 @@ def stdin_text(read: Callable[[], str] | None = None) -> str:
         raise InvalidInput(f"stdin is not UTF-8 text: {err}. Send it through iconv -t UTF-8 first.") from err
 
 
-def _chat_turn(memory: ParametricMemory, said: str, as_json: bool) -> None:
-    if not said:
-        return
-    if said.startswith("/"):
-        _chat_command(memory, *said.partition(" ")[::2], as_json=as_json)
-        return
-    for chunk in memory.stream(said):
-        if not as_json:
-            say(chunk.text, end="")
-        if chunk.answer is not None:
-            answer = chunk.answer
-            emit(_described(answer), as_json, lambda: say(""))
-            if not as_json:
-                _show_status(answer)
-
-
-def _chat_command(memory: ParametricMemory, command: str, rest: str, *, as_json: bool) -> None:
-    if command == "/update":
-        version = memory.update(rest.strip())
-        emit(version, as_json, lambda: say(f"version {version.number}"))
-    elif command == "/forget":
-        forgotten = memory.forget(_version(rest))
-        emit(forgotten, as_json, lambda: say(f"version {forgotten.number} forgets {forgotten.forgets}"))
-    elif command == "/history":
-        versions = memory.history()
-        emit(versions, as_json, lambda: _show_versions(versions))
-    elif command == "/help":
-        say(_CHAT_HELP)
-    else:
-        raise InvalidInput(f"There is no command {command!r}. {_CHAT_HELP}")
-
-
-def _version(given: str) -> int:
-    if not given.strip().isdecimal():
-        raise InvalidInput(f"/forget takes the number of a version, got {given.strip()!r}; /history lists them.")
-    return int(given)
-
-
-def _described(answer: Answer, *, trace: bool = False) -> dict[str, Any]:
+def described(answer: Answer, *, trace: bool = False) -> dict[str, Any]:
     """An answer's fields, and what it derives from them; each token's figures only if asked for."""
     fields = {**plain(answer), "mean_weight": answer.mean_weight}
     return fields if trace else {name: value for name, value in fields.items() if name != "trace"}
@@ -451,10 +397,11 @@ def _described(answer: Answer, *, trace: bool = False) -> dict[str, Any]:
 
 def _show_answer(answer: Answer) -> None:
     say(answer.text)
-    _show_status(answer)
+    show_status(answer)
 
 
-def _show_status(answer: Answer) -> None:
+def show_status(answer: Answer) -> None:
+    """Print on stderr where an answer is from and how sure it is."""
     evidence = "memory does not bear on the question" if answer.version else "no memory yet"
     if answer.evidence is not None:
         unit = " ".join(answer.evidence.unit.text.split())
@@ -468,7 +415,8 @@ def _show_status(answer: Answer) -> None:
     )
 
 
-def _show_versions(versions: list[Version]) -> None:
+def show_versions(versions: list[Version]) -> None:
+    """Print a log's entries as a table."""
     rows = table("version", "kind", "created", "text")
     for version in versions:
         created = f"{version.created_at:%Y-%m-%d %H:%M:%S}Z"

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from plume_memory.cli.memory_commands import AsJson, Hypernetwork, Model, Url
-from plume_memory.cli.output import OUT, ProgressBar, add_row, emit, say, table
-from plume_memory.memory import DEFAULT_MODEL, DEFAULT_URL
+from plume_memory.cli.output import OUT, PROGRESS, add_row, emit, say, table
+from plume_memory.defaults import DEFAULT_MODEL, DEFAULT_URL
 
 models_app = typer.Typer(help="Base models and hypernetworks.", no_args_is_help=True)
 db_app = typer.Typer(help="The database's schema.", no_args_is_help=True)
@@ -67,6 +67,7 @@ def convert(
     as_json: AsJson = False,
 ) -> None:
     """Turn the reference's pickle into safetensors and JSON, without executing it."""
+    PROGRESS("converting")
     from plume_memory.hypernet.d2l.checkpoint import convert as convert_checkpoint  # noqa: PLC0415 — torch
 
     folder = convert_checkpoint(checkpoint, out, overwrite=overwrite)
@@ -93,4 +94,4 @@ def demo(
     """Write a history into weights, update it, and ask before and after."""
     from plume_memory.cli.demo import run_demo  # noqa: PLC0415 — torch
 
-    run_demo(model, hypernetwork, ProgressBar(), as_json)
+    run_demo(model, hypernetwork, as_json)

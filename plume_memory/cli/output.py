@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -22,6 +22,7 @@ _CONTROLS = re.compile(r"\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 def emit(value: Any, as_json: bool, show: Callable[[], None]) -> None:
     """Print `value` as one JSON document, or call `show` for people."""
+    PROGRESS.clear()
     if as_json:
         written = json.dumps(plain(value), ensure_ascii=False)
         sys.stdout.write(_CONTROLS.sub(lambda found: f"\\u{ord(found.group()):04x}", written) + "\n")
@@ -31,6 +32,7 @@ def emit(value: Any, as_json: bool, show: Callable[[], None]) -> None:
 
 def say(text: str, *, end: str = "\n") -> None:
     """Print a user's or a model's text as it is: no markup, no emoji codes, no wrapping; to a terminal see `safe`."""
+    PROGRESS.clear()
     sys.stdout.write((safe(text) if sys.stdout.isatty() else text) + end)
     sys.stdout.flush()
 
@@ -64,24 +66,37 @@ def add_row(rows: Table, *cells: str) -> None:
     rows.add_row(*(Text(safe(cell)) for cell in cells))
 
 
-class ProgressBar:
-    """A bar on stderr for the library's progress callback; nothing when stderr is not a terminal."""
+class ProgressLine:
+    """What is being done, in one line of stderr: gone before anything is printed; nothing where that is no terminal."""
 
     def __init__(self) -> None:
-        self._bar = Progress(
-            TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(), console=ERR, transient=True
-        )
+        self._shown: Progress | None = None
         self._task: Any = None
+        self._what = ""
 
-    def __call__(self, what: str, done: int, total: int) -> None:
-        """See `plume_memory.engine.Progress`."""
+    def __call__(self, what: str, done: int = 0, total: int = 1) -> None:
+        """See `plume_memory.engine.Progress`. One step alone has no measure; what follows the last reports none."""
         if not ERR.is_terminal:
             return
-        if self._task is None:
-            self._bar.start()
-            self._task = self._bar.add_task(what, total=total)
-        self._bar.update(self._task, description=what, completed=done, total=total)
+        if self._shown is None:
+            columns = (TextColumn("{task.description} ..."), BarColumn(), TimeElapsedColumn())
+            self._shown = Progress(*columns, console=ERR, transient=True)
         if done >= total:
-            self._bar.stop()
-            self._bar.remove_task(self._task)
-            self._task = None
+            what, done, total = "working", 0, 1
+        if what != self._what:
+            for task in self._shown.task_ids:
+                self._shown.remove_task(task)
+            self._task = self._shown.add_task(what, total=None if total == 1 else total)
+            self._what = what
+        self._shown.update(self._task, completed=done)
+        self._shown.start()
+        self._shown.refresh()
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self._shown is not None:
+            self._shown.stop()
+        self._shown, self._what = None, ""
+
+
+PROGRESS = ProgressLine()

@@ -4,10 +4,12 @@ import importlib.util
 import os
 import platform
 import shutil
+import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
@@ -15,15 +17,14 @@ import typer
 
 from plume_memory import __version__
 from plume_memory.cli.memory_commands import AsJson, Model, Url
-from plume_memory.cli.output import OUT, add_row, emit, say, table
-from plume_memory.errors import PlumeError
-from plume_memory.memory import DEFAULT_MODEL, DEFAULT_URL
-from plume_memory.store.failures import shown_text
-from plume_memory.store.paths import is_missing_file
+from plume_memory.cli.output import OUT, PROGRESS, add_row, emit, say, table
+from plume_memory.defaults import DEFAULT_MODEL, DEFAULT_URL
+from plume_memory.errors import PlumeError, counted
 
 _NEEDED_BYTES = 2 << 30
 """Free disk for a model and what is derived with it."""
 _SERVER_S = 3.0
+_PACKAGES = ("transformers", "tokenizers", "safetensors", "peft", "SQLAlchemy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,8 @@ def register(app: typer.Typer) -> None:
 def list_memories(url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
     """List the memories of a database."""
     from plume_memory.pool import MemoryPool  # noqa: PLC0415 — after `--help`
+    from plume_memory.store.failures import shown_text  # noqa: PLC0415 — as above
+    from plume_memory.store.paths import is_missing_file  # noqa: PLC0415 — as above
 
     newest = []
     if not is_missing_file(url):
@@ -75,6 +78,7 @@ def doctor(
     as_json: AsJson = False,
 ) -> None:
     """Look whether what a memory needs is there; exit code 1 if something is to be done. Asks no network."""
+    PROGRESS("looking")
     found = [*_machine(), _model(model), _database(url), _disk()]
     found += [_server(server)] if server else []
 
@@ -94,7 +98,8 @@ def _machine() -> Iterator[Finding]:
 
     has_bf16 = torch.cpu.get_capabilities().get("avx512_bf16", False)
     speed = "bfloat16" if has_bf16 else "no bfloat16: float32, two to three times slower"
-    yield Finding("PyTorch", f"{torch.__version__}, {torch.get_num_threads()} threads")
+    yield Finding("PyTorch", f"{torch.__version__}, {counted(torch.get_num_threads(), 'thread')}")
+    yield Finding("packages", ", ".join(f"{name} {version(name)}" for name in _PACKAGES))
     yield Finding("processor", speed)
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "none that PyTorch sees"
     yield Finding("GPU", gpu)
@@ -117,14 +122,38 @@ def _model(model: str) -> Finding:
 
 def _database(url: str) -> Finding:
     from plume_memory.pool import MemoryPool  # noqa: PLC0415 — alembic, after `--help`
+    from plume_memory.store.failures import shown_text  # noqa: PLC0415 — as above
+    from plume_memory.store.paths import is_missing_file  # noqa: PLC0415 — as above
 
+    refused = _refused(url)
+    if refused:
+        return Finding(
+            "database", f"{shown_text(url)} cannot be written: {refused}", "make its folder, or name another"
+        )
     if is_missing_file(url):
         return Finding("database", f"{shown_text(url)} is not there yet: the first update makes it")
     try:
         with MemoryPool(url) as pool:
-            return Finding("database", f"{shown_text(url)}, {len(pool.names())} memories")
+            return Finding("database", f"{shown_text(url)}, {counted(len(pool.names()), 'memory', 'memories')}")
     except PlumeError as err:
         return Finding("database", f"{type(err).__name__}: {err}", "see what it says; --db names another")
+
+
+def _refused(url: str) -> str:
+    """Why a SQLite file could not be written; tried, as permissions alone do not tell. Leaves nothing behind."""
+    from plume_memory.store.paths import database_file  # noqa: PLC0415 — as above
+
+    file = database_file(url)
+    if file is None:
+        return ""
+    try:
+        with tempfile.TemporaryFile(dir=file.parent):
+            pass
+        if file.exists():
+            file.open("r+b").close()
+    except OSError as err:
+        return str(err)
+    return ""
 
 
 def _disk() -> Finding:

@@ -1,26 +1,21 @@
 """Commands that take memories out of a database and into one."""
 
+import os
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from plume_memory.cli.memory_commands import AsJson, Url
-from plume_memory.cli.output import ERR, emit, say
-from plume_memory.errors import InvalidInput
-from plume_memory.importers.archive import import_archive
-from plume_memory.importers.assistants import chatgpt_messages, claude_messages
-from plume_memory.importers.letta import LettaImport, import_letta
-from plume_memory.importers.mails import mbox_messages
-from plume_memory.importers.mem0 import Mem0Import, import_mem0
-from plume_memory.importers.messages import MessageImport, import_messages
-from plume_memory.importers.rooms import discord_messages, slack_messages, whatsapp_messages
-from plume_memory.memory import DEFAULT_URL, ParametricMemory
-from plume_memory.store.backup import write_backup
-from plume_memory.store.database import Database
-from plume_memory.store.failures import shown_text
-from plume_memory.store.paths import is_missing_file
+from plume_memory.cli.memory_commands import AsJson, Url, open_memory
+from plume_memory.cli.output import PROGRESS, emit, say
+from plume_memory.defaults import DEFAULT_URL
+from plume_memory.errors import InvalidInput, counted
+
+if TYPE_CHECKING:  # a database
+    from plume_memory.importers.letta import LettaImport
+    from plume_memory.importers.mem0 import Mem0Import
+    from plume_memory.importers.messages import MessageImport
 
 Artifacts = Annotated[bool, typer.Option("--artifacts", help="With what was derived.")]
 
@@ -39,8 +34,7 @@ class Kind(StrEnum):
     mbox = "mbox"
 
 
-_READERS = {Kind.chatgpt: chatgpt_messages, Kind.claude: claude_messages, Kind.mbox: mbox_messages}
-_ROOMS = {Kind.slack: slack_messages, Kind.discord: discord_messages, Kind.whatsapp: whatsapp_messages}
+_ROOMS = (Kind.slack, Kind.discord, Kind.whatsapp)
 
 
 def register(app: typer.Typer) -> None:
@@ -56,31 +50,50 @@ def backup(
     as_json: AsJson = False,
 ) -> None:
     """Copy the whole SQLite database to one file, while it is in use."""
+    from plume_memory.store.backup import write_backup  # noqa: PLC0415 — a database, after `--help`
+    from plume_memory.store.database import Database  # noqa: PLC0415 — as above
+    from plume_memory.store.failures import shown_text  # noqa: PLC0415 — as above
+    from plume_memory.store.paths import is_missing_file  # noqa: PLC0415 — as above
+
     if is_missing_file(url):
         raise InvalidInput(f"There is no database at {shown_text(url)}. Check the URL.")
+    PROGRESS("copying")
     with Database(url) as database:
         size = write_backup(database, file)
         found = {"database": database.url, "file": str(file), "bytes": size}
-        emit(found, as_json, lambda: say(f"{size} bytes of {database.url} in {file}"))
+        emit(found, as_json, lambda: say(f"{counted(size, 'byte')} of {database.url} in {file}"))
 
 
 def export(
-    name: Annotated[str, typer.Argument(help="Name of the memory.")],
-    file: Annotated[Path, typer.Argument(help="Archive to write.")],
+    words: Annotated[
+        list[str], typer.Argument(metavar="[NAME] FILE", help="Archive to write; before it, or with -m, the memory.")
+    ],
+    memory: Annotated[
+        str | None, typer.Option("--memory", "-m", help="Name of the memory.", envvar="PLUME_MEMORY")
+    ] = None,
     artifacts: Artifacts = False,
     url: Url = DEFAULT_URL,
     as_json: AsJson = False,
 ) -> None:
     """Write a whole memory to one archive."""
-    with ParametricMemory.open(name, url=url, create=False) as memory:
-        found = memory.export_archive(file, artifacts=artifacts)
-        emit(found, as_json, lambda: say(f"{found.versions} versions, head {found.head_hash}, in {file}"))
+    *names, file = words
+    if len(names) > 1 or not (names or memory):
+        raise InvalidInput("Give one memory and one file: plume export NAME FILE, or plume export FILE --memory NAME.")
+    name = names[0] if names else memory or ""
+    if memory not in (None, name, os.environ.get("PLUME_MEMORY")):
+        raise InvalidInput(f"Which memory: {name!r}, or {memory!r} as --memory says?")
+    PROGRESS("writing")
+    with open_memory(name, url, create=False) as opened:
+        found = opened.export_archive(file, artifacts=artifacts)
+        emit(found, as_json, lambda: say(f"{counted(found.versions, 'version')}, head {found.head_hash}, in {file}"))
 
 
 def import_file(
     file: Annotated[Path, typer.Argument(help="An archive, or an export of another memory system.")],
     kind: Annotated[Kind, typer.Option("--from", help="What the file is.")] = Kind.archive,
-    name: Annotated[str | None, typer.Option("--name", "-m", help="Name of the memory; by default the file's.")] = None,
+    name: Annotated[
+        str | None, typer.Option("--memory", "--name", "-m", help="Name of the memory; by default the file's.")
+    ] = None,
     artifacts: Annotated[
         bool, typer.Option("--artifacts", help="Take what was derived along; only from an archive you trust.")
     ] = False,
@@ -98,37 +111,60 @@ def import_file(
         raise InvalidInput("--messages goes with --from letta.")
     if owner is not None and kind not in _ROOMS:
         raise InvalidInput(f"--owner goes with --from {', '.join(_ROOMS)}.")
-    if kind in _ROOMS or kind in _READERS:
-        found = _ROOMS[kind](file, owner=owner) if kind in _ROOMS else _READERS[kind](file)
-        with ERR.status("reading ...") as status:
-            brought = import_messages(
-                found,
-                source=kind.value,
-                memory=name or "default",
-                url=url,
-                progress=lambda seen: status.update(f"{seen:,} messages"),
-            )
-        emit(brought, as_json, lambda: _show_messages(brought))
-        return
+    PROGRESS("reading")
     if kind is Kind.archive:
+        from plume_memory.importers.archive import import_archive  # noqa: PLC0415 — a database, after `--help`
+
         read = import_archive(file, url=url, memory=name, with_artifacts=artifacts)
-        emit(read, as_json, lambda: say(f"memory {read.memory!r}: {read.versions} versions, head {read.head_hash}"))
-        return
-    done: Mem0Import | LettaImport
-    if kind is Kind.mem0:
-        done = import_mem0(file, url=url, memory=name)
+        said = f"memory {read.memory!r}: {counted(read.versions, 'version')}, head {read.head_hash}"
+        emit(read, as_json, lambda: say(said))
+    elif kind in (Kind.mem0, Kind.letta):
+        done = _from_store(file, kind, url, name, messages=messages)
+        emit(done, as_json, lambda: _show(done))
     else:
-        done = import_letta(file, url=url, memory=name, messages=messages)
-    emit(done, as_json, lambda: _show(done))
+        brought = _from_chats(file, kind, url, name or "default", owner)
+        emit(brought, as_json, lambda: _show_messages(brought))
 
 
-def _show_messages(done: MessageImport) -> None:
+def _from_store(file: Path, kind: Kind, url: str, name: str | None, *, messages: bool) -> "Mem0Import | LettaImport":
+    from plume_memory.importers.letta import import_letta  # noqa: PLC0415 — a database, after `--help`
+    from plume_memory.importers.mem0 import import_mem0  # noqa: PLC0415 — as above
+
+    if kind is Kind.mem0:
+        return import_mem0(file, url=url, memory=name)
+    return import_letta(file, url=url, memory=name, messages=messages)
+
+
+def _from_chats(file: Path, kind: Kind, url: str, name: str, owner: str | None) -> "MessageImport":
+    from plume_memory.importers import assistants, mails, rooms  # noqa: PLC0415 — a database, after `--help`
+    from plume_memory.importers.messages import import_messages  # noqa: PLC0415 — as above
+
+    readers = {
+        Kind.chatgpt: assistants.chatgpt_messages,
+        Kind.claude: assistants.claude_messages,
+        Kind.mbox: mails.mbox_messages,
+    }
+    of_rooms = {
+        Kind.slack: rooms.slack_messages,
+        Kind.discord: rooms.discord_messages,
+        Kind.whatsapp: rooms.whatsapp_messages,
+    }
+    return import_messages(
+        of_rooms[kind](file, owner=owner) if kind in of_rooms else readers[kind](file),
+        source=kind.value,
+        memory=name,
+        url=url,
+        progress=lambda seen: PROGRESS(f"reading, {counted(seen, 'message')} so far"),
+    )
+
+
+def _show_messages(done: "MessageImport") -> None:
     say(f"{done.written} written, {done.unchanged} unchanged: {done.memory}")
     for left in done.left_out:
         say(f"left out: {left.count}: {left.reason}")
 
 
-def _show(done: Mem0Import | LettaImport) -> None:
+def _show(done: "Mem0Import | LettaImport") -> None:
     say(f"{done.written} written, {done.unchanged} unchanged, {done.replaced} replaced: {', '.join(done.memories)}")
     for left in done.left_out:
         say(f"left out: {left.where}: {left.reason}")

@@ -7,7 +7,7 @@ import typer
 
 from plume_memory.cli.memory_commands import AsJson, At, Hypernetwork, MemoryName, Model, Url, open_memory, stdin_text
 from plume_memory.cli.output import ERR, emit, say
-from plume_memory.memory import DEFAULT_MODEL, DEFAULT_URL
+from plume_memory.defaults import DEFAULT_MODEL, DEFAULT_URL
 from plume_memory.recalling.notes import MAX_TOKENS, NOTES, PROFILE_TOKENS, Recall
 
 

@@ -7,12 +7,10 @@ from typing import Annotated, Any
 import typer
 
 from plume_memory.cli.memory_commands import AsJson, Hypernetwork, Model, Url
-from plume_memory.cli.output import ERR, emit
+from plume_memory.cli.output import ERR, PROGRESS, emit
+from plume_memory.defaults import CONNECTIONS, DEFAULT_MODEL, DEFAULT_URL
 from plume_memory.errors import InvalidInput, MissingExtra
 from plume_memory.heap import share_heaps
-from plume_memory.memory import DEFAULT_MODEL, DEFAULT_URL
-from plume_memory.pool import MemoryPool
-from plume_memory.store.database import CONNECTIONS
 
 
 def register(app: typer.Typer) -> None:
@@ -72,6 +70,7 @@ def serve(
         raise InvalidInput("--map-header does not go with --ray: build the application with `ray_plume.application`.")
     if ray and url.startswith("sqlite"):
         raise InvalidInput("Replicas share their log: give the URL of a PostgreSQL database, or leave out --ray.")
+    PROGRESS("starting the server")
     try:
         from plume_memory.server.app import create_app  # noqa: PLC0415 — an extra
         from plume_memory.server.running import (  # noqa: PLC0415 — as above
@@ -86,6 +85,8 @@ def serve(
         from plume_memory.store.keys import Keys  # noqa: PLC0415 — as above
     except ImportError as err:
         raise MissingExtra(f"`plume serve` needs the extra: pip install 'plume-memory[server]' ({err}).") from err
+    from plume_memory.pool import MemoryPool  # noqa: PLC0415 — a database, after `--help`
+
     configure()
     share_heaps()
     with MemoryPool(
@@ -131,7 +132,9 @@ def serve(
         emit(
             {"url": served, "model": pool.model},
             as_json,
-            lambda: ERR.print(f"serving {served}; ready once /readyz says so", style="dim", markup=False),
+            lambda: ERR.print(
+                f"serving {served}; the model loads, /readyz says once it is ready", style="dim", markup=False
+            ),
         )
         sys.stdout.flush()  # whoever waits for that line, the program does not end for a long time
         server_of(app, host=host, port=port).run()

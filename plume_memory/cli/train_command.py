@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from plume_memory.cli.memory_commands import AsJson
-from plume_memory.cli.output import ERR, emit, plain, say
+from plume_memory.cli.output import ERR, PROGRESS, emit, plain, say
+from plume_memory.errors import counted
 
 if TYPE_CHECKING:
     from plume_memory.training.processes import Processes
@@ -38,6 +39,8 @@ def train(
     changes = [*(overrides or ()), *(() if seed is None else (f"run.seed={seed}",))]
     settings = read_settings(TrainSettings, config, changes)
     folder = out or Path("runs") / config.stem
+    if os.environ.get("RANK", "0") == "0":
+        PROGRESS("starting")
 
     from plume_memory.heap import keep_freed_memory  # noqa: PLC0415
     from plume_memory.training.processes import Processes  # noqa: PLC0415 — torch, after bad settings were refused
@@ -52,6 +55,10 @@ def train(
         described = settings.model_dump(mode="json", exclude={"run"})
         # before the model and the data are read, which takes a minute
         require_run(folder, run_record(settings.run, described, processes.count), resume=resume)
+        PROGRESS.clear()
+        if processes.is_first:
+            what = f"training a network for {settings.model}, {counted(settings.run.steps, 'step')}, into {folder}"
+            ERR.print(f"{what}; reading the model and the data ...", markup=False, soft_wrap=True)
         task = build_task(settings, str(processes.device), processes.count)
         for line in task.sources() if processes.is_first else ():
             ERR.print(line, markup=False, highlight=False)
@@ -95,4 +102,4 @@ def _shown(result: "RunResult") -> dict[str, Any]:
 def _sentence(result: "RunResult") -> str:
     end = "done" if result.stopped == "steps" else "stopped at the time limit"
     loss = "" if result.loss is None else f", loss {result.loss:.4f}"
-    return f"{end} after {result.steps} steps{loss}; the hypernetwork is in {result.hypernetwork}"
+    return f"{end} after {counted(result.steps, 'step')}{loss}; the hypernetwork is in {result.hypernetwork}"

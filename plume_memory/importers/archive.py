@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from plume_memory.memory import DEFAULT_URL
+from plume_memory.defaults import DEFAULT_URL
 from plume_memory.records import ArchiveContents
 from plume_memory.store.archive_reading import read_archive
 from plume_memory.store.artifacts import ArtifactStore

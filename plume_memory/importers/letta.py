@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
+from plume_memory.defaults import DEFAULT_URL
 from plume_memory.errors import InvalidInput
 from plume_memory.importers.mem0 import LeftOut
-from plume_memory.memory import DEFAULT_URL, ParametricMemory
+from plume_memory.memory import ParametricMemory
 from plume_memory.pool import MemoryPool
 from plume_memory.records import Version
 from plume_memory.store.chain import sha256_of

@@ -14,8 +14,9 @@ from json import JSONDecodeError
 from pathlib import Path
 from typing import Any, NoReturn
 
+from plume_memory.defaults import DEFAULT_URL
 from plume_memory.errors import InvalidInput
-from plume_memory.memory import DEFAULT_URL, ParametricMemory
+from plume_memory.memory import ParametricMemory
 from plume_memory.pool import MemoryPool
 from plume_memory.records import Version
 from plume_memory.store.chain import canonical_json, sha256_of

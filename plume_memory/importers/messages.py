@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from plume_memory.defaults import DEFAULT_URL
 from plume_memory.errors import IdempotencyConflict
-from plume_memory.memory import DEFAULT_URL, ParametricMemory
+from plume_memory.memory import ParametricMemory
 from plume_memory.records import Form
 from plume_memory.store.chain import sha256_of
 from plume_memory.store.checks import storable

@@ -6,7 +6,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from plume_memory.errors import Cancelled, DeadlineExceeded, PlumeError
+from plume_memory.errors import Cancelled, DeadlineExceeded, PlumeError, counted
 from plume_memory.model.queries import DecodeSettings, Query, Step
 
 
@@ -103,9 +103,9 @@ class Request:
         end, begun = min(self._ends())
         done = sum(self.given.values())
         return DeadlineExceeded(
-            f"An answer was asked for within {end - begun:.3g} s; {done} tokens were decoded by then, and "
-            f"{len(self.waiting)} of {len(self.queries)} questions were not begun. Give it more time, or ask for fewer "
-            "tokens."
+            f"An answer was asked for within {end - begun:.3g} s; {counted(done, 'token was', 'tokens were')} "
+            f"decoded by then, and {len(self.waiting)} of {counted(len(self.queries), 'question')} not begun. Give it "
+            "more time, or ask for fewer tokens."
         )
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from plume_memory.errors import Busy, Cancelled, InvalidInput
+from plume_memory.errors import Busy, Cancelled, InvalidInput, counted
 from plume_memory.forks import ReentrantLock
 from plume_memory.model.base import BaseModel
 from plume_memory.model.masks import Vocabulary
@@ -161,8 +161,8 @@ class Scheduler:
             if waiting and waiting + len(request.queries) > self._queue:
                 self._count(refused=len(request.queries))
                 raise Busy(
-                    f"{waiting} questions wait for {self._base.name!r}, which holds {self._queue}; "
-                    f"{len(request.queries)} more were asked. Ask again later."
+                    f"{counted(waiting, 'question waits', 'questions wait')} for {self._base.name!r}, which holds "
+                    f"{self._queue}; {len(request.queries)} more were asked. Ask again later."
                 )
             self._open.append(request)
             self._waiting.add(request)

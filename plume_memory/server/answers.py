@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from starlette.requests import Request
 
 from plume_memory.cancel import Cancel, heeding
-from plume_memory.errors import Busy, Cancelled
+from plume_memory.errors import Busy, Cancelled, counted
 from plume_memory.forks import Lock
 
 _Result = TypeVar("_Result")
@@ -50,7 +50,8 @@ class Answers:
         """
         with self._lock:
             if len(self._running) >= self._most:
-                raise Busy(f"{self._most} questions are being answered or wait, and no more are held. Ask again later.")
+                held = counted(self._most, "question is", "questions are")
+                raise Busy(f"{held} being answered or waiting, and no more are held. Ask again later.")
             begun = RunningAnswer(self, memory, self._longest_s if within_s is None else within_s)
             self._running.add(begun)
         return begun

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
+from plume_memory.defaults import DEFAULT_TENANT, SCOPES
 from plume_memory.server.problems import Problem, Refused
 from plume_memory.server.settings import ServerSettings
-from plume_memory.store.keys import SCOPES, Keys
-from plume_memory.store.memories import DEFAULT_TENANT
+from plume_memory.store.keys import Keys
 
 _LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 

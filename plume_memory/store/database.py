@@ -29,6 +29,7 @@ from sqlalchemy import event, exc
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
+from plume_memory.defaults import CONNECTIONS
 from plume_memory.errors import CommitUnknown, InvalidInput, MemoryClosed, StoreUnavailable, TransactionUndone
 from plume_memory.forks import Lock
 from plume_memory.store import schema
@@ -38,9 +39,6 @@ from plume_memory.store.paths import absolute, database_file, is_in_memory
 _Result = TypeVar("_Result")
 _DRIVERS = {"sqlite": ("sqlite", "sqlite+pysqlite"), "postgresql": ("postgresql", "postgresql+psycopg")}
 _MIGRATION_LOCK = 0x706C756D65  # "plume": the advisory lock a PostgreSQL session holds while it migrates
-CONNECTIONS = 16
-"""To PostgreSQL, of one process at most, where nobody says. Half of them may write: writers that wait for each other's
-locks leave the others to readers."""
 _ATTEMPTS = 5  # at a transaction that the database takes back
 _CLAIM = "plume-claim"
 _LOCK_NOT_AVAILABLE = "55P03"

@@ -13,10 +13,11 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import exc
 
+from plume_memory.defaults import DEFAULT_TENANT
 from plume_memory.errors import InvalidInput, MemoryExists, MemoryNotFound
 from plume_memory.store.checks import check_name
 from plume_memory.store.database import Database
-from plume_memory.store.memories import DEFAULT_TENANT, Listing, insert_memory, is_id, new_id
+from plume_memory.store.memories import Listing, insert_memory, is_id, new_id
 from plume_memory.store.tables import MemoryRow
 
 

@@ -18,15 +18,12 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import exc
 
+from plume_memory.defaults import SCOPES
 from plume_memory.errors import InvalidInput, KeyNotFound, StoreUnavailable
 from plume_memory.store.checks import check_name
 from plume_memory.store.database import Database
 from plume_memory.store.directory import Directory
 from plume_memory.store.tables import KeyRow, TenantRow
-
-SCOPES = ("memory:read", "memory:write", "memory:erase", "memory:list", "act-as", "admin")
-"""Read and ask · update, roll back, fork, forget, create · erase · list · name memories by a mapped header · all, and
-metrics."""
 
 _LETTERS = string.ascii_lowercase + string.digits
 _SECRET = string.ascii_letters + string.digits

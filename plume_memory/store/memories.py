@@ -7,12 +7,10 @@ from typing import NamedTuple
 
 import sqlalchemy as sa
 
+from plume_memory.defaults import DEFAULT_TENANT
 from plume_memory.errors import InvalidInput, MemoryNotFound, VersionNotFound
 from plume_memory.store.chain import NO_PARENT
 from plume_memory.store.tables import MemoryRow
-
-DEFAULT_TENANT = "default"
-"""Whose memories are that nobody said a tenant of."""
 
 _LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
 _ID = re.compile(f"mem_[{_LETTERS}]{{26}}")

@@ -11,6 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from plume_memory.errors import counted
 from plume_memory.lora.atomic import write_file
 from plume_memory.training.metrics import read_metrics
 from plume_memory.training.progress import duration
@@ -172,7 +173,8 @@ def _curves(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         sections.append("## Evaluation during training\n" + _table(_sampled(judged)))
     skipped = sum(r["kind"] == "skip" for r in rows)
     if skipped:
-        sections.append(f"{skipped} updates were left out because the loss or its gradient was not finite.")
+        left_out = counted(skipped, "update was", "updates were")
+        sections.append(f"{left_out} left out because the loss or its gradient was not finite.")
     return sections
 
 

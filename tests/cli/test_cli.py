@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 from datetime import datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -143,7 +144,7 @@ def test_people_read_tables_and_plain_answers(plume: Any) -> None:
     assert out.strip()
     assert re.search(r"version 1 · confidence 0\.\d\d · mean λ", err)
     assert "Alice lives in [bold]Bern[/bold]." in plume("history")[1], "a text is never read as markup"
-    assert "1 versions verify" in plume("verify")[1]
+    assert "1 version verifies" in plume("verify")[1]
 
 
 def test_names_and_texts_are_printed_as_they_are(plume: Any) -> None:
@@ -230,6 +231,14 @@ def test_chat_asks_updates_and_leaves(plume: Any) -> None:
     assert lines[1]["version"] == 1
 
 
+def test_a_chat_that_only_asks_leaves_no_empty_memory_behind(plume: Any) -> None:
+    code, out, _ = plume("chat", "-m", "alice", stdin="Where does Alice live?\n/quit\n")
+    assert (code, out.strip()) == (0, "I have nothing about that in memory.")
+    assert plume("list", "--json")[1] == []
+    plume("chat", "-m", "alice", stdin="/update Alice lives in Bern.\n/quit\n")
+    assert [one["memory"] for one in plume("list", "--json")[1]] == ["alice"]
+
+
 def test_chat_lists_forgets_and_helps(plume: Any) -> None:
     lines = "/update Alice lives in Bern.\n/history\n/forget one\n/forget 1\n/help\n/quit\n"
     code, out, err = plume("chat", stdin=lines)
@@ -252,7 +261,7 @@ def test_an_erasure_is_told_in_two_lines(plume: Any) -> None:
     plume("update", "Bob sails.")
     code, out, _ = plume("forget", "1", "--erase", "--defer")
     assert code == 0
-    assert [line.split(",")[0] for line in out.splitlines()][:1] == ["1 texts erased by version 3"]
+    assert [line.split(",")[0] for line in out.splitlines()][:1] == ["1 text erased by version 3"]
     assert len(out.splitlines()) == 2
     plume("update", "Alice lives in Rome.")
     assert len(plume("forget", "4", "--erase", "--defer", "-v")[1].splitlines()) > 5
@@ -297,6 +306,27 @@ def test_a_doctor_says_what_is_missing_and_what_to_do(plume: Any, workdir: Path)
     assert code == 1
     assert "plume models list" in " ".join(out.split())
     assert "is `plume serve` running there?" in " ".join(out.split())
+
+
+def test_a_doctor_names_the_versions_that_matter(plume: Any) -> None:
+    _, found, _ = plume("doctor", "--json")
+    packages = next(one["found"] for one in found if one["what"] == "packages")
+    for name in ("transformers", "tokenizers", "peft", "SQLAlchemy"):
+        assert f"{name} {version(name)}" in packages
+
+
+@pytest.mark.parametrize("place", ["/proc/x.db", "nowhere/x.db", "read-only.db"])
+def test_a_doctor_finds_a_database_that_no_update_could_write(plume: Any, workdir: Path, place: str) -> None:
+    """As root, who may write everywhere else."""
+    url = f"sqlite:///{place}"
+    if place == "read-only.db":
+        (workdir / place).mkdir()  # what cannot be opened to be written
+    code, found, _ = plume("doctor", "--json", "--db", url)
+    database = next(one for one in found if one["what"] == "database")
+    assert code == 1
+    assert database["do"]
+    assert plume("update", "Alice lives in Bern.", "--defer", "--db", url)[0] == 1
+    assert [path.name for path in workdir.iterdir()] == (["read-only.db"] if place == "read-only.db" else [])
 
 
 def test_without_arguments_it_says_what_to_do_first(plume: Any) -> None:
@@ -443,7 +473,7 @@ def test_a_disk_that_is_full_is_not_taken_for_the_output(
     def full(*_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device", "model.safetensors")
 
-    monkeypatch.setattr("plume_memory.cli.memory_commands.ParametricMemory.open", full)
+    monkeypatch.setattr("plume_memory.memory.ParametricMemory.open", full)
     code, _, err = plume("show")
     assert code == 1
     assert "model.safetensors" in err

@@ -74,6 +74,20 @@ def test_it_trains_and_says_where_the_network_is(plume: Any, workdir: Path) -> N
     assert (workdir / "runs/line/hypernetwork/config.json").exists()
 
 
+def test_it_says_what_it_does_before_model_and_data_are_read(
+    plume: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = []
+
+    def build(*arguments: Any) -> LineTask:
+        said.append(capsys.readouterr().err)
+        return LineTask(*arguments)
+
+    monkeypatch.setattr(sys.modules["plume_memory.training.task"], "build_task", build)
+    assert plume("line.json", "--device", "cpu", "--set", "model=other")[0] == 0
+    assert said == ["training a network for other, 6 steps, into runs/line; reading the model and the data ...\n"]
+
+
 def test_overrides_seed_and_resume(plume: Any, workdir: Path) -> None:
     arguments = ["line.json", "--out", "here", "--device", "cpu", "--seed", "3", "--set", "model=other", "--json"]
     code, first, _ = plume(*arguments, "--set", "run.steps=4")
@@ -91,7 +105,7 @@ def test_the_time_limit_names_the_command_that_goes_on(plume: Any) -> None:
     code, out, err = plume("line.json", "--device", "cpu", "--set", "run.minutes=1e-9")
 
     assert code == 0
-    assert out.startswith("stopped at the time limit after 1 steps")
+    assert out.startswith("stopped at the time limit after 1 step;")
     assert "plume train line.json --set run.minutes=1e-9 --out runs/line --device cpu --resume" in err
 
 

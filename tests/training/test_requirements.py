@@ -124,8 +124,8 @@ def test_what_is_used_and_what_is_left_out_is_said(small: Small, tmp_path: Path,
     data = [jsonl(tmp_path, rows), {"kind": "text", "name": "plain", "folder": "texts"}]
 
     assert build(tiny_llama, small(data=data, data_root=str(tmp_path))).data.sources == [
-        "qa: 1 of 3 contexts, 1 questions; 3 left out (no answer, too long, or not in the text)",
-        "plain: 1 passages of 1 files; 1 other files left out (not .txt or .md)",
+        "qa: 1 of 3 contexts, 1 question; 3 left out (no answer, too long, or not in the text)",
+        "plain: 1 passage of 1 file; 1 other file left out (not .txt or .md)",
     ]
 
 

@@ -2,6 +2,7 @@
 
 from mcp.server.stdio import stdio_server
 
+from plume_memory.defaults import DEFAULT_TENANT
 from plume_memory.memory import ParametricMemory
 from plume_memory.pool import MemoryPool
 from plume_memory.remote import RemotePool
@@ -12,7 +13,6 @@ from plume_memory.server.mcp.protocol import mcp_server
 from plume_memory.server.mcp.served import Served
 from plume_memory.server.settings import ServerSettings
 from plume_memory.server.state import Serving
-from plume_memory.store.memories import DEFAULT_TENANT
 
 _UNLIMITED = 1_000_000_000
 

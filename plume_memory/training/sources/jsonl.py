@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
 
-from plume_memory.errors import TrainingError
+from plume_memory.errors import TrainingError, counted
 from plume_memory.training.samples import Ask, Sample
 from plume_memory.training.sources.edits import Edit, Editor
 from plume_memory.training.sources.reading import Question, read_passages
@@ -65,8 +65,8 @@ class JsonlSource:
         left_out = sum(passage.left_out for passage in read)
         why = "" if not left_out else " (no answer, too long, or not in the text)" if extractive else " (too long)"
         self.summary = (
-            f"{name}: {len(self._windows):,} of {len(read):,} contexts, "
-            f"{sum(len(passage.questions) for passage in passages):,} questions; {left_out:,} left out{why}"
+            f"{name}: {len(self._windows):,} of {counted(len(read), 'context')}, "
+            f"{counted(sum(len(passage.questions) for passage in passages), 'question')}; {left_out:,} left out{why}"
         )
 
     @property

@@ -5,7 +5,7 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
-from plume_memory.errors import TrainingError
+from plume_memory.errors import TrainingError, counted
 from plume_memory.segmentation.sentences import segment
 from plume_memory.training.samples import Sample
 from plume_memory.training.sources.matching import count_words
@@ -39,8 +39,8 @@ class TextSource:
         read = [path for path in files if path.suffix.lower() in _SUFFIXES]
         self._passages = [passage for path in read for passage in _passages(path, largest_words)]
         self.summary = (
-            f"{name}: {len(self._passages):,} passages of {len(read):,} files; {len(files) - len(read):,} other files "
-            f"left out (not {' or '.join(_SUFFIXES)})"
+            f"{name}: {counted(len(self._passages), 'passage')} of {counted(len(read), 'file')}; "
+            f"{counted(len(files) - len(read), 'other file')} left out (not {' or '.join(_SUFFIXES)})"
         )
         if not self._passages:
             raise TrainingError(
