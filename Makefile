@@ -17,7 +17,7 @@ demo: .venv/.installed
 	$(BIN)/plume demo
 
 test: lint
-	$(BIN)/pytest --numprocesses 2 --dist loadfile
+	$(BIN)/pytest --numprocesses 2 --dist loadfile --durations 20
 
 # The crash, concurrency and fuzz tests at their full length: hundreds of kills on both databases. Hours.
 soak: .venv/.installed-dev
