@@ -128,8 +128,8 @@ def decode_all(
     again = [i for i, one in enumerate(prepared) if _is_to_be_retried(one, answers[i].text, settings)]
     retries = [retry for i in again if (retry := prepared[i].retry) is not None]
     for i, second in zip(again, scheduler.decode(retries, settings, batch=batch, owner=owner), strict=True):
-        if is_grounded(second.text, prepared[i].question, prepared[i].evidence):
-            answers[i] = second
+        said = second if is_grounded(second.text, prepared[i].question, prepared[i].evidence) else answers[i]
+        answers[i] = replace(said, retried=True)
     return answers
 
 
@@ -153,7 +153,8 @@ def decode_stream(
                 return
     with closing(scheduler.stream([prepared.retry], settings, owner=owner)) as decoding:
         again = list(decoding)
-    yield from again if is_grounded(_whole_words(again), prepared.question, prepared.evidence) else held
+    said = again if is_grounded(_whole_words(again), prepared.question, prepared.evidence) else held
+    yield from (replace(step, retried=True) for step in said)
 
 
 def finish(
@@ -184,6 +185,7 @@ def finish(
                 finish_reason=own.finish_reason,
                 confidence=sure,
                 known=bool(evidence) and sure >= least,
+                retried=own.retried,
                 signals=signals,
                 trace=own.trace,
                 evidence_units=tuple(sorted(evidence, key=lambda each: (each.unit.position, each.unit.start))),
