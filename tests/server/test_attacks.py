@@ -11,7 +11,10 @@ from urllib.parse import quote, urlsplit
 import httpx2
 import pytest
 
+from plume_memory.cancel import Cancel
+from plume_memory.model.running import RunningQueries
 from plume_memory.policy import AnswerPolicy
+from plume_memory.scheduling import Scheduler
 from tests.server.conftest import Served, new_engine, until
 
 CHAT = "/v1/chat/completions"
@@ -266,10 +269,13 @@ def slow_server(serve: Callable[..., Served], **settings: Any) -> tuple[Served, 
     return served, client, memory
 
 
-def test_streams_that_are_cut_free_their_rows(serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_streams_that_are_cut_free_their_rows_within_two_steps(
+    serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
     _never_ends(monkeypatch)
     served, client, memory = slow_server(serve)
     scheduler = served.serving.pool.engine.scheduler
+    steps_kept = _steps_kept(monkeypatch, scheduler)
     for _ in range(10):
         with ExitStack() as streams:
             for at in range(20):
@@ -277,15 +283,39 @@ def test_streams_that_are_cut_free_their_rows(serve: Callable[..., Served], monk
                 path, sent = (f"/v1/memories/{memory['id']}/ask", FOREVER) if at % 2 else (CHAT, body)
                 stream = streams.enter_context(client.stream("POST", path, json=sent))
                 next(stream.iter_lines())
-        until(lambda: scheduler.counters().running == 0 and len(served.serving.answers) == 0)
-        assert scheduler._batch.rows == 0
+        until(lambda: scheduler.counters().running_rows == 0 and len(served.serving.answers) == 0)
     assert scheduler.counters().cancelled >= 200
+    assert len(steps_kept) >= 10, "some of each twenty had rows"
+    assert max(steps_kept) <= 2
     whole = threading.Thread(target=lambda: _cut_after(served, client, memory, 0.3))
     whole.start()
     until(lambda: scheduler.counters().running == 1)
     whole.join()
-    until(lambda: scheduler.counters().running == 0 and len(served.serving.answers) == 0)
+    until(lambda: scheduler.counters().running_rows == 0 and len(served.serving.answers) == 0)
+    assert max(steps_kept) <= 2
     client.close()
+
+
+def _steps_kept(monkeypatch: pytest.MonkeyPatch, scheduler: Scheduler) -> list[int]:
+    """For each answer that leaves the batch after it was cancelled, the steps that were taken between."""
+    seen: dict[Cancel, int] = {}
+    kept: list[int] = []
+    cancel, leave = Cancel.__call__, RunningQueries.leave
+
+    def cancelled(self: Cancel, reason: str) -> None:
+        cancel(self, reason)
+        seen.setdefault(self, scheduler.counters().steps)
+
+    def left(self: RunningQueries, number: int) -> None:
+        running = self._running.get(number)
+        own = None if running is None else running.settings.cancel
+        leave(self, number)
+        if own in seen:
+            kept.append(scheduler.counters().steps - seen[own])
+
+    monkeypatch.setattr(Cancel, "__call__", cancelled)
+    monkeypatch.setattr(RunningQueries, "leave", left)
+    return kept
 
 
 def _never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
