@@ -12,6 +12,7 @@ import httpx2
 import pytest
 
 from plume_memory.cancel import Cancel
+from plume_memory.errors import InvalidInput
 from plume_memory.model.running import RunningQueries
 from plume_memory.policy import AnswerPolicy
 from plume_memory.scheduling import Scheduler
@@ -24,12 +25,16 @@ FOREVER = {"question": "Where does Alice live?", "stream": True, "max_new_tokens
 
 @pytest.fixture
 def mine(served: Served, request: pytest.FixtureRequest) -> dict[str, Any]:
-    """A memory of the tenant acme, with a trace."""
+    """A memory of the tenant acme, with a trace and an operation."""
     with served.client(served.key(tenant="acme")) as owner:
         made = owner.post("/v1/memories", json={"name": f"secret of {request.node.name}"[:200]}).json()
         owner.post(f"/v1/memories/{made['id']}/updates", json={"text": "Alice lives in Bern."})
         made["trace"] = owner.post(f"/v1/memories/{made['id']}/ask", json={"question": "Where?"}).json()["trace_id"]
-        return dict(made)
+    return {**made, "operation": served.serving.operations.begin("acme", made["id"], _fails).id}
+
+
+def _fails() -> dict[str, Any]:
+    raise InvalidInput("Alice lives in Bern.")
 
 
 @pytest.fixture
@@ -45,8 +50,11 @@ ID_PATHS: list[tuple[str, str, Any]] = [
     ("GET", "/versions", None),
     ("GET", "/versions/1", None),
     ("GET", "/versions/1/text", None),
+    ("GET", "/versions/1/replacements", None),
     ("GET", "/diff?from=0&to=1", None),
+    ("GET", "/verification", None),
     ("GET", "/export", None),
+    ("GET", "/profile", None),
     ("POST", "/updates", {"text": "Alice is dead."}),
     ("POST", "/rollback", {"to": 1}),
     ("POST", "/fork", {"name": "stolen"}),
@@ -55,7 +63,34 @@ ID_PATHS: list[tuple[str, str, Any]] = [
     ("POST", "/ask", {"question": "Where does Alice live?"}),
     ("POST", "/ask", {"question": "Where does Alice live?", "stream": True}),
     ("POST", "/route", {"question": "Alice"}),
+    ("POST", "/recall", {"question": "Where does Alice live?"}),
 ]
+OTHER_IDS = {"/v1/traces/{id}": "trace", "/v1/operations/{id}": "operation"}
+"""What else has an id in its path, by what `mine` calls it."""
+
+
+def test_every_path_with_an_id_is_among_those_that_are_attacked(client: httpx2.Client) -> None:
+    paths = client.get("/openapi.json").json()["paths"]
+    served = {(method.upper(), path) for path, methods in paths.items() for method in methods if "{id}" in path}
+    attacked = {(method, "/v1/memories/{id}" + _template(path)) for method, path, _ in ID_PATHS}
+    assert served == attacked | {("GET", path) for path in OTHER_IDS}
+
+
+def _template(path: str) -> str:
+    return path.partition("?")[0].replace("/versions/1", "/versions/{n}")
+
+
+@pytest.mark.parametrize("path", OTHER_IDS)
+def test_what_was_made_of_another_tenants_memory_is_not_there_by_its_id(
+    stranger: httpx2.Client, mine: dict[str, Any], served: Served, path: str
+) -> None:
+    own, nobodys = mine[OTHER_IDS[path]], "x" * 30
+    with served.client(served.key("admin", tenant="acme")) as owner:
+        assert "Bern" in owner.get(path.replace("{id}", own)).text
+    answers = [stranger.get(path.replace("{id}", number)) for number in (own, nobodys)]
+    assert [one.status_code for one in answers] == [404, 404]
+    assert answers[0].json()["detail"].replace(own, "X") == answers[1].json()["detail"].replace(nobodys, "X")
+    assert "Bern" not in answers[0].text
 
 
 @pytest.mark.parametrize(("method", "path", "body"), ID_PATHS)
@@ -98,7 +133,6 @@ def test_another_tenants_memory_is_not_there_by_any_name(
     assert stranger.get(f"/v1/models/{quote(f'plume@{name}')}").status_code == 404
     assert name not in stranger.get("/v1/models").text
     assert name not in stranger.get("/v1/memories").text
-    assert stranger.get(f"/v1/traces/{mine['trace']}").status_code == 404
     made = stranger.post("/v1/memories", json={"name": name})
     assert made.status_code == 201, "a name that another tenant has is free: nobody learns of it"
     assert made.json()["version"] == 0
