@@ -29,6 +29,7 @@ from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.retrieval.retrieve import NOTHING_RETIRED, Nears, retrieve
 from plume_memory.retrieval.supersede import Retired
 from plume_memory.scheduling import BATCH, Scheduler
+from plume_memory.stages import stage
 
 ABSTENTION = "I have nothing about that in memory."
 """What is said where `unknown="abstain"` and the memory does not know."""
@@ -112,6 +113,7 @@ def prepare(
     return PreparedQuestion(question, tuple(evidence), query, retry)
 
 
+@stage("decode")
 def decode_all(
     scheduler: Scheduler,
     prepared: Sequence[PreparedQuestion],
