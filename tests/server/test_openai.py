@@ -66,7 +66,9 @@ def test_an_answer_is_from_the_memory_that_the_model_names(ai: OpenAI, model: st
     assert plume_of(pinned)["version"] == 1
 
 
-def test_what_was_never_told_is_said_in_a_header_and_not_invented_where_asked(ai: OpenAI, client: httpx2.Client) -> None:
+def test_what_was_never_told_is_said_in_a_header_and_not_invented_where_asked(
+    ai: OpenAI, client: httpx2.Client
+) -> None:
     client.post("/v1/memories", json={"name": "knows nothing"})
     asked: dict[str, Any] = {"model": "plume@knows nothing", "messages": QUESTION}
     invented = ai.chat.completions.with_raw_response.create(**asked)
