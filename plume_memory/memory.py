@@ -44,6 +44,7 @@ from plume_memory.records import (
     Version,
 )
 from plume_memory.segmentation.unreadable import unreadable_spans
+from plume_memory.stages import stage
 from plume_memory.store.announcing import announce
 from plume_memory.store.artifacts import ArtifactStore
 from plume_memory.store.database import Database
@@ -279,20 +280,22 @@ class ParametricMemory(LoggedMemory):
         for named in (*replaces, *(() if isinstance(keep, bool) else keep)):
             self._check_update(named)
         unread = unreadable_spans(text) if isinstance(text, str) else []
-        version = self._log.append(
-            self.name,
-            text,
-            metadata=with_overrules(
-                metadata,
-                replaces=replaces,
-                keep=keep,
-                unread=unread,
-                context=Context(form, speaker, observed_at),
-                expires_at=expires_at,
-            ),
-            idempotency_key=idempotency_key,
-            expected_version=expected_version,
-        )
+        with stage("create") as said:
+            version = self._log.append(
+                self.name,
+                text,
+                metadata=with_overrules(
+                    metadata,
+                    replaces=replaces,
+                    keep=keep,
+                    unread=unread,
+                    context=Context(form, speaker, observed_at),
+                    expires_at=expires_at,
+                ),
+                idempotency_key=idempotency_key,
+                expected_version=expected_version,
+            )
+            said["records"] = [(version.number, version.text)]
         if derive == "later":
             self._deriver.begin(self, version.number)
         elif derive:

@@ -404,6 +404,8 @@ class Answer:
     known: bool = True
     """Whether the memory was told this, as far as it can tell: there is evidence, and the confidence reaches the
     policy's `known_at`."""
+    retried: bool = False
+    """Whether it was decoded a second time, with more weight on its evidence: at first it had no word of it."""
     signals: Signals | None = None
     """None where nothing was decoded."""
 

@@ -2,6 +2,8 @@
 
 import json
 import re
+import runpy
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,8 @@ import yaml
 
 from plume_memory.cli.main import app as cli
 from plume_memory.server.app import create_app
+from plume_memory.store.database import Database
+from plume_memory.store.schema import latest_revision
 
 ROOT = Path(__file__).parents[1]
 DEPLOY = ROOT / "deploy"
@@ -153,3 +157,19 @@ def test_probes_and_metrics_are_asked_where_they_are(tmp_path: Path) -> None:
     assert {*probes, pod["metadata"]["annotations"]["prometheus.io/path"]} <= paths
     watched = chart("hpa")["spec"]["metrics"][0]["pods"]["metric"]["name"]
     assert f"\n{watched} " in metrics
+
+
+def test_the_release_check_upgrades_a_database_of_every_older_revision(tmp_path: Path) -> None:
+    check = runpy.run_path(str(DEPLOY / "release_check.py"))
+    scripts = sorted(check["OLD"].glob("schema_????.sql"))
+    assert len(scripts) == len(list((DEPLOY.parent / "migrations" / "versions").glob("[0-9]*.py")))
+    check["upgrade"]([sys.executable, "-m", "plume_memory.cli"], scripts[0], tmp_path)
+    with Database(f"sqlite:///{tmp_path / 'schema_0001.db'}") as database:
+        assert database.revision() == latest_revision()
+
+
+def test_what_the_release_check_needs_in_the_wheel_is_here() -> None:
+    root = DEPLOY.parent
+    for name in runpy.run_path(str(DEPLOY / "release_check.py"))["NEEDED"]:
+        place = root / name.replace("plume_memory/_migrations", "migrations")
+        assert place.is_file() or (root / "integrations" / name).is_file(), name

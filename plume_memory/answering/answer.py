@@ -29,6 +29,7 @@ from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.retrieval.retrieve import NOTHING_RETIRED, Nears, retrieve
 from plume_memory.retrieval.supersede import Retired
 from plume_memory.scheduling import BATCH, Scheduler
+from plume_memory.stages import stage
 
 ABSTENTION = "I have nothing about that in memory."
 """What is said where `unknown="abstain"` and the memory does not know."""
@@ -112,6 +113,7 @@ def prepare(
     return PreparedQuestion(question, tuple(evidence), query, retry)
 
 
+@stage("decode")
 def decode_all(
     scheduler: Scheduler,
     prepared: Sequence[PreparedQuestion],
@@ -128,8 +130,8 @@ def decode_all(
     again = [i for i, one in enumerate(prepared) if _is_to_be_retried(one, answers[i].text, settings)]
     retries = [retry for i in again if (retry := prepared[i].retry) is not None]
     for i, second in zip(again, scheduler.decode(retries, settings, batch=batch, owner=owner), strict=True):
-        if is_grounded(second.text, prepared[i].question, prepared[i].evidence):
-            answers[i] = second
+        said = second if is_grounded(second.text, prepared[i].question, prepared[i].evidence) else answers[i]
+        answers[i] = replace(said, retried=True)
     return answers
 
 
@@ -153,7 +155,8 @@ def decode_stream(
                 return
     with closing(scheduler.stream([prepared.retry], settings, owner=owner)) as decoding:
         again = list(decoding)
-    yield from again if is_grounded(_whole_words(again), prepared.question, prepared.evidence) else held
+    said = again if is_grounded(_whole_words(again), prepared.question, prepared.evidence) else held
+    yield from (replace(step, retried=True) for step in said)
 
 
 def finish(
@@ -184,6 +187,7 @@ def finish(
                 finish_reason=own.finish_reason,
                 confidence=sure,
                 known=bool(evidence) and sure >= least,
+                retried=own.retried,
                 signals=signals,
                 trace=own.trace,
                 evidence_units=tuple(sorted(evidence, key=lambda each: (each.unit.position, each.unit.start))),

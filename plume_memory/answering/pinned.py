@@ -46,6 +46,7 @@ from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.retrieval.retrieve import SHORTLIST, retrieve
 from plume_memory.retrieval.supersede import Retired
 from plume_memory.segmentation.calls import without_calls
+from plume_memory.stages import stage
 from plume_memory.sums import Lineage
 
 ROUNDING = 0.02
@@ -187,7 +188,10 @@ class Snapshot:
             InvalidInput: k is below 1, or half a character is asked and read.
         """
         now = self._now
-        return self._routed(query, k, retired=self._current.retired(now), without=self._current.expired(now))
+        with stage("search") as said:
+            found = self._routed(query, k, retired=self._current.retired(now), without=self._current.expired(now))
+            said.update(query=query, records=[(one.unit.version, one.unit.text) for one in found])
+        return found
 
     def recall(self, question: str | Sequence[Message], **options: Unpack[RecallOptions]) -> Recall:
         """Return what bears on a question, for a model that has no memory in its weights; often nothing.
@@ -200,7 +204,10 @@ class Snapshot:
         Raises:
             InvalidInput: an empty question, a conversation as of `ask`, or `k` or `max_tokens` below 1.
         """
-        return recall_from([self.recallable], question, **options)
+        with stage("search") as said:
+            found = recall_from([self.recallable], question, **options)
+            said.update(query=found.question, records=[(note.version, note.text) for note in found.notes])
+        return found
 
     def profile(self, *, max_tokens: int = PROFILE_TOKENS) -> Recall:
         """Return what says most about whom the memory is of, as far as it holds: the most central first.
@@ -288,7 +295,8 @@ class Snapshot:
             yield AnswerChunk(answer.text, answer)
             return
         steps: list[Step] = []
-        with closing(decode_stream(self._engine.scheduler, prepared, settings, owner=self._cache.owner)) as decoding:
+        decoding = decode_stream(self._engine.scheduler, prepared, settings, owner=self._cache.owner)
+        with stage("decode"), closing(decoding):
             for step in decoding:
                 steps.append(step)
                 if step.finish_reason is None and step.text:
@@ -351,7 +359,8 @@ class Snapshot:
         prepared = self._prepared(questions, tools)
         answered = [bool(one.evidence) or one.after_tool or not abstain for one in prepared]
         asked = [one for one, is_answered in zip(prepared, answered, strict=True) if is_answered]
-        decoded = decode_all(self._engine.scheduler, asked, _never_empty(settings, asked), owner=self._cache.owner)
+        owner, settings = self._cache.owner, _never_empty(settings, asked)
+        decoded = decode_all(self._engine.scheduler, asked, settings, owner=owner) if asked else []
         finished = iter(
             finish(self._engine, asked, decoded, memory=self.memory, version=self.version, known_at=known_at)
         )
@@ -418,16 +427,19 @@ class Snapshot:
                 prepared.append(replace(told, after_tool=True))
                 continue
             now = self._now
-            evidence = evidence_of(
-                *(engine, self._index, asked, self._cache),
-                near=self._embedded,
-                retired=self._current.retired(now),
-                without=self._current.expired(now),
-                overrules=self._overrules,
-            )
-            # an empty memory, or one that is not relevant to the question, needs no global adapter
-            global_adapter = self.global_adapter if evidence else None
-            prepared.append(prepare(engine, asked, framed, evidence, global_adapter, self._cache, tools=bool(tools)))
+            with stage("search") as said:
+                evidence = evidence_of(
+                    *(engine, self._index, asked, self._cache),
+                    near=self._embedded,
+                    retired=self._current.retired(now),
+                    without=self._current.expired(now),
+                    overrules=self._overrules,
+                )
+                said.update(query=asked, records=[(one.unit.version, one.unit.text) for one in evidence])
+            with stage("write"):
+                # an empty memory, or one that is not relevant to the question, needs no global adapter
+                adapter = self.global_adapter if evidence else None
+                prepared.append(prepare(engine, asked, framed, evidence, adapter, self._cache, tools=bool(tools)))
         return prepared
 
 

@@ -95,6 +95,8 @@ class Step:
     trace: TokenTrace
     finish_reason: FinishReason | None = None
     """Set on the last step of a query."""
+    retried: bool = False
+    """Whether the query was decoded a second time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,8 @@ class Decoded:
     finish_reason: FinishReason
     usage: Usage
     trace: tuple[TokenTrace, ...]
+    retried: bool = False
+    """Whether it was decoded a second time."""
 
 
 def collect(query: Query, steps: Sequence[Step]) -> Decoded:
@@ -112,4 +116,4 @@ def collect(query: Query, steps: Sequence[Step]) -> Decoded:
     reason = steps[-1].finish_reason
     assert reason is not None, "a stream ends with a finish reason"
     usage = Usage(prompt_tokens=len(query.global_row.prompt_ids), completion_tokens=len(steps))
-    return Decoded("".join(s.text for s in steps), reason, usage, tuple(s.trace for s in steps))
+    return Decoded("".join(s.text for s in steps), reason, usage, tuple(s.trace for s in steps), steps[-1].retried)

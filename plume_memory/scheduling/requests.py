@@ -118,6 +118,12 @@ class Waiting:
     def __len__(self) -> int:
         return sum(len(one.waiting) for requests in self._owners.values() for one in requests)
 
+    @property
+    def rows(self) -> int:
+        """Rows of the queries that wait."""
+        requests = [one for own in self._owners.values() for one in own]
+        return sum(len(one.queries[query].rows) for one in requests for query in one.waiting)
+
     def add(self, request: Request) -> None:
         """Behind what its owner has asked before; once."""
         requests = self._owners.setdefault(request.owner, deque())

@@ -56,8 +56,12 @@ class Counters:
     """Rows of all steps: rows / steps is the mean batch."""
     waiting: int = 0
     """Now."""
+    waiting_rows: int = 0
+    """Of those."""
     running: int = 0
     """Now."""
+    running_rows: int = 0
+    """Of the batch now; those of a query that was closed until its next step."""
 
 
 class Scheduler:
@@ -127,7 +131,13 @@ class Scheduler:
     def counters(self) -> Counters:
         """What was done so far, and what waits and runs now."""
         with self._lock:
-            return replace(self._counters, waiting=len(self._waiting), running=len(self._by_number))
+            return replace(
+                self._counters,
+                waiting=len(self._waiting),
+                waiting_rows=self._waiting.rows,
+                running=len(self._by_number),
+                running_rows=self._batch.rows,
+            )
 
     # --- a caller's side ------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from typing import Any, TypeVar
 
 from starlette.requests import Request
@@ -101,7 +102,8 @@ class RunningAnswer:
             with heeding(self.cancel):
                 return work()
 
-        return self._answers.submit(heeded)
+        context = copy_context()  # of the request: what watches it, and its span
+        return self._answers.submit(lambda: context.run(heeded))
 
     def end(self) -> None:
         """Give the place back; twice is allowed."""

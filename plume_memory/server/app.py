@@ -28,6 +28,7 @@ from plume_memory.server.settings import ServerSettings
 from plume_memory.server.state import Serving
 
 _PLUME_HEADERS = ("x-plume-memory", "x-plume-version", "x-plume-conversation", "x-plume-timeout")
+_ANSWER_HEADERS = ("x-plume-version", "x-plume-known", "x-plume-trace", "x-plume-ignored")
 
 
 def create_app(pool: MemoryPool, settings: ServerSettings | None = None) -> FastAPI:
@@ -85,7 +86,7 @@ def _admit_pages(app: FastAPI, origins: tuple[str, ...]) -> None:
         allow_origins=list(origins),
         allow_methods=["GET", "POST"],
         allow_headers=["authorization", "content-type", "idempotency-key", "if-match", *_PLUME_HEADERS],
-        expose_headers=["etag", "retry-after", "x-request-id", "x-plume-version", "x-plume-trace", "x-plume-ignored"],
+        expose_headers=["etag", "retry-after", "x-request-id", *_ANSWER_HEADERS],
     )
 
 

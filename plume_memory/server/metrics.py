@@ -37,7 +37,8 @@ class Metrics:
         self.derivations = Counter(
             "plume_derivations", "Updates derived while their caller waited.", ["outcome"], registry=self.registry
         )
-        self.answers = Counter("plume_answers", "Answers, by their evidence.", ["evidence"], registry=self.registry)
+        help_text = "Answers, by their evidence and whether they were decoded a second time."
+        self.answers = Counter("plume_answers", help_text, ["evidence", "retried"], registry=self.registry)
         self.confidence = Histogram(
             "plume_confidence", "Of answers with evidence.", buckets=_TENTHS, registry=self.registry
         )
@@ -51,7 +52,8 @@ class Metrics:
     def count_answer(self, answer: Answer) -> None:
         """Count one that was given."""
         units = len(answer.evidence_units)
-        self.answers.labels("none" if units == 0 else "one" if units == 1 else "many").inc()
+        evidence = "none" if units == 0 else "one" if units == 1 else "many"
+        self.answers.labels(evidence, str(answer.retried).lower()).inc()
         if units:
             self.confidence.observe(answer.confidence)
 
@@ -71,10 +73,10 @@ class _Decoding(Collector):
         engine = self._engine()
         found = None if engine is None else engine.scheduler.counters()
         waiting, running, steps, seconds = (
-            (found.waiting, found.running, found.steps, found.seconds) if found else (0, 0, 0, 0.0)
+            (found.waiting_rows, found.running_rows, found.steps, found.seconds) if found else (0, 0, 0, 0.0)
         )
-        yield GaugeMetricFamily("plume_queue_rows", "Questions that wait to be decoded.", value=waiting)
-        yield GaugeMetricFamily("plume_running_rows", "Questions that are decoded now.", value=running)
+        yield GaugeMetricFamily("plume_queue_rows", "Rows that wait to be decoded.", value=waiting)
+        yield GaugeMetricFamily("plume_running_rows", "Rows that are decoded now.", value=running)
         yield SummaryMetricFamily("plume_step_seconds", "Steps of the batch.", count_value=steps, sum_value=seconds)
         stages = SummaryMetricFamily(
             "plume_stage_seconds", "The model's work by its kind, in passes.", labels=["stage"]

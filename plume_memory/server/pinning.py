@@ -11,6 +11,7 @@ from plume_memory.server.problems import invalid
 from plume_memory.server.rest.answer_schemas import AnswerOut, TraceOut
 from plume_memory.server.state import Serving
 from plume_memory.server.traces import KeptTrace, new_trace_id
+from plume_memory.stages import stage
 from plume_memory.store.directory import ListedMemory
 
 if TYPE_CHECKING:  # torch's side
@@ -60,6 +61,8 @@ def pin(serving: Serving, memory: ListedMemory | None, version: int | None) -> P
 
 def keep(serving: Serving, caller: Caller, pinned: Pinned, question: str, answer: Answer) -> AnswerOut:
     """Count an answer, keep its trace for a while, and return it as memory's own routes send it."""
+    with stage("answer") as said:
+        said.update(question=question, answer=answer.text, units=len(answer.evidence_units))
     memory_id = None if pinned.memory is None else pinned.memory.id
     shown = AnswerOut.of(answer, memory=memory_id, trace_id=pinned.trace_id)
     body = TraceOut(**dict(shown), question=question, created_at=datetime.now(UTC))

@@ -76,6 +76,7 @@ def answered(decoder: Scheduler, one: PreparedQuestion, settings: DecodeSettings
     again = streamed(decoder, one, settings)
     assert (again.text, again.finish_reason) == (found.text, found.finish_reason)
     assert [token.token_id for token in again.trace] == [token.token_id for token in found.trace]
+    assert again.retried == found.retried
     return found
 
 
@@ -85,6 +86,7 @@ def test_an_answer_without_a_word_of_its_evidence_gives_way_to_a_second_that_has
     found = answered(decoder, replace(one, evidence=scored(word_of(second.text, but=first.text))))
     assert found.text == second.text != first.text
     assert found.finish_reason == second.finish_reason
+    assert found.retried
 
 
 def test_a_second_answer_that_is_not_grounded_does_not_replace_the_first(tiny: BaseModel) -> None:
@@ -289,7 +291,8 @@ def test_what_is_prepared_for_a_retry_is_what_is_said_then() -> None:
     found = rows(engine, scored("Alice lives in Bern.", "Bob has a boat."))
     with writing_letters(engine.base):
         first, second = both(engine.scheduler, found)
-        assert answered(engine.scheduler, found).text == first.text, "a model that knows five letters names no town"
+        neither = answered(engine.scheduler, found)
+        assert (neither.text, neither.retried) == (first.text, True), "a model that knows five letters names no town"
         said = replace(found, evidence=scored(word_of(second.text, but=first.text)))
         assert answered(engine.scheduler, said).text == second.text != first.text
 

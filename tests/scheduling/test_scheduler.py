@@ -99,12 +99,11 @@ def test_a_closed_stream_frees_its_rows_and_who_looks_long_holds_up_nobody(base:
     slow = scheduler.stream([query(base, 1)], LONG)
     first = next(slow)
     assert ids(scheduler, query(base, 2)) == ids(Scheduler(base), query(base, 2))
-    assert scheduler.counters().running == 1
+    assert (scheduler.counters().running, scheduler.counters().running_rows) == (1, 2)
     rest = [first.trace.token_id, *(next(slow).trace.token_id for _ in range(30))]
     assert rest == ids(Scheduler(base), query(base, 1), LONG)[:31]
     slow.close()
-    assert scheduler.counters().running == 0
-    assert scheduler._batch.rows == 0
+    assert (scheduler.counters().running, scheduler.counters().running_rows) == (0, 0)
     assert scheduler.counters().cancelled == 1
 
 
@@ -181,6 +180,7 @@ def test_a_full_queue_refuses_and_says_so(base: BaseModel) -> None:
             time.sleep(0.001)
         with pytest.raises(Busy, match="3 questions wait"):
             next(streams[1])
+        assert scheduler.counters().waiting_rows == 6
         assert scheduler.counters().refused == 1
         streams[0].close()
         assert len(waits.result(timeout=120)) == 3

@@ -11,7 +11,11 @@ from urllib.parse import quote, urlsplit
 import httpx2
 import pytest
 
+from plume_memory.cancel import Cancel
+from plume_memory.errors import InvalidInput
+from plume_memory.model.running import RunningQueries
 from plume_memory.policy import AnswerPolicy
+from plume_memory.scheduling import Scheduler
 from tests.server.conftest import Served, new_engine, until
 
 CHAT = "/v1/chat/completions"
@@ -21,12 +25,16 @@ FOREVER = {"question": "Where does Alice live?", "stream": True, "max_new_tokens
 
 @pytest.fixture
 def mine(served: Served, request: pytest.FixtureRequest) -> dict[str, Any]:
-    """A memory of the tenant acme, with a trace."""
+    """A memory of the tenant acme, with a trace and an operation."""
     with served.client(served.key(tenant="acme")) as owner:
         made = owner.post("/v1/memories", json={"name": f"secret of {request.node.name}"[:200]}).json()
         owner.post(f"/v1/memories/{made['id']}/updates", json={"text": "Alice lives in Bern."})
         made["trace"] = owner.post(f"/v1/memories/{made['id']}/ask", json={"question": "Where?"}).json()["trace_id"]
-        return dict(made)
+    return {**made, "operation": served.serving.operations.begin("acme", made["id"], _fails).id}
+
+
+def _fails() -> dict[str, Any]:
+    raise InvalidInput("Alice lives in Bern.")
 
 
 @pytest.fixture
@@ -42,8 +50,11 @@ ID_PATHS: list[tuple[str, str, Any]] = [
     ("GET", "/versions", None),
     ("GET", "/versions/1", None),
     ("GET", "/versions/1/text", None),
+    ("GET", "/versions/1/replacements", None),
     ("GET", "/diff?from=0&to=1", None),
+    ("GET", "/verification", None),
     ("GET", "/export", None),
+    ("GET", "/profile", None),
     ("POST", "/updates", {"text": "Alice is dead."}),
     ("POST", "/rollback", {"to": 1}),
     ("POST", "/fork", {"name": "stolen"}),
@@ -52,7 +63,34 @@ ID_PATHS: list[tuple[str, str, Any]] = [
     ("POST", "/ask", {"question": "Where does Alice live?"}),
     ("POST", "/ask", {"question": "Where does Alice live?", "stream": True}),
     ("POST", "/route", {"question": "Alice"}),
+    ("POST", "/recall", {"question": "Where does Alice live?"}),
 ]
+OTHER_IDS = {"/v1/traces/{id}": "trace", "/v1/operations/{id}": "operation"}
+"""What else has an id in its path, by what `mine` calls it."""
+
+
+def test_every_path_with_an_id_is_among_those_that_are_attacked(client: httpx2.Client) -> None:
+    paths = client.get("/openapi.json").json()["paths"]
+    served = {(method.upper(), path) for path, methods in paths.items() for method in methods if "{id}" in path}
+    attacked = {(method, "/v1/memories/{id}" + _template(path)) for method, path, _ in ID_PATHS}
+    assert served == attacked | {("GET", path) for path in OTHER_IDS}
+
+
+def _template(path: str) -> str:
+    return path.partition("?")[0].replace("/versions/1", "/versions/{n}")
+
+
+@pytest.mark.parametrize("path", OTHER_IDS)
+def test_what_was_made_of_another_tenants_memory_is_not_there_by_its_id(
+    stranger: httpx2.Client, mine: dict[str, Any], served: Served, path: str
+) -> None:
+    own, nobodys = mine[OTHER_IDS[path]], "x" * 30
+    with served.client(served.key("admin", tenant="acme")) as owner:
+        assert "Bern" in owner.get(path.replace("{id}", own)).text
+    answers = [stranger.get(path.replace("{id}", number)) for number in (own, nobodys)]
+    assert [one.status_code for one in answers] == [404, 404]
+    assert answers[0].json()["detail"].replace(own, "X") == answers[1].json()["detail"].replace(nobodys, "X")
+    assert "Bern" not in answers[0].text
 
 
 @pytest.mark.parametrize(("method", "path", "body"), ID_PATHS)
@@ -95,7 +133,6 @@ def test_another_tenants_memory_is_not_there_by_any_name(
     assert stranger.get(f"/v1/models/{quote(f'plume@{name}')}").status_code == 404
     assert name not in stranger.get("/v1/models").text
     assert name not in stranger.get("/v1/memories").text
-    assert stranger.get(f"/v1/traces/{mine['trace']}").status_code == 404
     made = stranger.post("/v1/memories", json={"name": name})
     assert made.status_code == 201, "a name that another tenant has is free: nobody learns of it"
     assert made.json()["version"] == 0
@@ -266,10 +303,13 @@ def slow_server(serve: Callable[..., Served], **settings: Any) -> tuple[Served, 
     return served, client, memory
 
 
-def test_streams_that_are_cut_free_their_rows(serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_streams_that_are_cut_free_their_rows_within_two_steps(
+    serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
     _never_ends(monkeypatch)
     served, client, memory = slow_server(serve)
     scheduler = served.serving.pool.engine.scheduler
+    steps_kept = _steps_kept(monkeypatch, scheduler)
     for _ in range(10):
         with ExitStack() as streams:
             for at in range(20):
@@ -277,15 +317,39 @@ def test_streams_that_are_cut_free_their_rows(serve: Callable[..., Served], monk
                 path, sent = (f"/v1/memories/{memory['id']}/ask", FOREVER) if at % 2 else (CHAT, body)
                 stream = streams.enter_context(client.stream("POST", path, json=sent))
                 next(stream.iter_lines())
-        until(lambda: scheduler.counters().running == 0 and len(served.serving.answers) == 0)
-        assert scheduler._batch.rows == 0
+        until(lambda: scheduler.counters().running_rows == 0 and len(served.serving.answers) == 0)
     assert scheduler.counters().cancelled >= 200
+    assert len(steps_kept) >= 10, "some of each twenty had rows"
+    assert max(steps_kept) <= 2
     whole = threading.Thread(target=lambda: _cut_after(served, client, memory, 0.3))
     whole.start()
     until(lambda: scheduler.counters().running == 1)
     whole.join()
-    until(lambda: scheduler.counters().running == 0 and len(served.serving.answers) == 0)
+    until(lambda: scheduler.counters().running_rows == 0 and len(served.serving.answers) == 0)
+    assert max(steps_kept) <= 2
     client.close()
+
+
+def _steps_kept(monkeypatch: pytest.MonkeyPatch, scheduler: Scheduler) -> list[int]:
+    """For each answer that leaves the batch after it was cancelled, the steps that were taken between."""
+    seen: dict[Cancel, int] = {}
+    kept: list[int] = []
+    cancel, leave = Cancel.__call__, RunningQueries.leave
+
+    def cancelled(self: Cancel, reason: str) -> None:
+        cancel(self, reason)
+        seen.setdefault(self, scheduler.counters().steps)
+
+    def left(self: RunningQueries, number: int) -> None:
+        running = self._running.get(number)
+        own = None if running is None else running.settings.cancel
+        leave(self, number)
+        if own in seen:
+            kept.append(scheduler.counters().steps - seen[own])
+
+    monkeypatch.setattr(Cancel, "__call__", cancelled)
+    monkeypatch.setattr(RunningQueries, "leave", left)
+    return kept
 
 
 def _never_ends(monkeypatch: pytest.MonkeyPatch) -> None:

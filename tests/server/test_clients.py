@@ -1,10 +1,6 @@
 """What docs/clients.md shows works as it stands, with every client that is installed here.
 
-Two kinds need an environment of their own, which is named by a variable:
-
-    python -m venv FOLDER && FOLDER/bin/pip install llama-index-llms-openai-like
-    npm install --prefix FOLDER openai ai @ai-sdk/openai-compatible
-    PLUME_LLAMA_INDEX=FOLDER/bin/python PLUME_NODE_TOOLS=FOLDER pytest tests/server/test_clients.py
+Two kinds need an environment of their own, which a variable names: `make clients` makes it and runs them.
 """
 
 import importlib.util

@@ -10,6 +10,7 @@ import pytest
 from openai import OpenAI
 from pydantic import BaseModel
 
+from plume_memory.answering.answer import ABSTENTION
 from plume_memory.server.settings import ServerSettings
 from tests.server.conftest import Served
 
@@ -58,10 +59,27 @@ def test_an_answer_is_from_the_memory_that_the_model_names(ai: OpenAI, model: st
     assert (plume["memory"], plume["version"], plume["written"]) == (memory["id"], 2, [])
     assert plume["evidence"][0]["text"] == "Alice lives in Bern."
     assert raw.headers["x-plume-version"] == "2"
+    assert raw.headers["x-plume-known"] == "true"
     assert raw.headers["x-plume-trace"] == plume["trace_id"]
     assert str(reply.system_fingerprint).startswith("plume-2-")
     pinned = ai.chat.completions.create(model=f"{model}:1", messages=QUESTION)
     assert plume_of(pinned)["version"] == 1
+
+
+def test_what_was_never_told_is_said_in_a_header_and_not_invented_where_asked(
+    ai: OpenAI, client: httpx2.Client
+) -> None:
+    client.post("/v1/memories", json={"name": "knows nothing"})
+    asked: dict[str, Any] = {"model": "plume@knows nothing", "messages": QUESTION}
+    invented = ai.chat.completions.with_raw_response.create(**asked)
+    assert invented.parse().choices[0].message.content != ABSTENTION
+    plume = {"plume": {"unknown": "abstain"}}
+    honest = ai.chat.completions.with_raw_response.create(**asked, extra_body=plume)
+    assert honest.parse().choices[0].message.content == ABSTENTION
+    response = ai.responses.with_raw_response.create(model=asked["model"], input="Where?", extra_body=plume)
+    assert response.parse().output_text == ABSTENTION
+    assert [one.headers["x-plume-known"] for one in (invented, honest, response)] == ["false"] * 3
+    assert plume_of(honest.parse())["known"] is False
 
 
 def test_a_stream_says_the_same_and_ends_with_usage(ai: OpenAI, model: str) -> None:

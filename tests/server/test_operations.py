@@ -46,7 +46,7 @@ def test_health_is_for_anybody_and_metrics_for_an_admin(served: Served, client: 
         "plume_queue_rows 0.0",
         "plume_running_rows 0.0",
         "plume_step_seconds_sum",
-        'plume_answers_total{evidence="one"}',
+        'plume_answers_total{evidence="one",retried="false"}',
         "plume_confidence_bucket",
         'plume_stage_seconds_sum{stage="prefill"}',
         'plume_stage_seconds_sum{stage="decode"}',
@@ -60,6 +60,19 @@ def test_health_is_for_anybody_and_metrics_for_an_admin(served: Served, client: 
         assert name in text, name
     assert memory["name"] not in text
     assert memory["id"] not in text
+
+
+def test_what_is_counted_in_rows_is_rows(serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch) -> None:
+    _never_ends(monkeypatch)
+    served, client, memory = slow_server(serve)
+    with (
+        served.client(served.key("admin")) as admin,
+        client.stream("POST", f"/v1/memories/{memory['id']}/ask", json=FOREVER) as stream,
+    ):
+        lines = stream.iter_lines()  # let go of, it would close the stream
+        next(lines)
+        assert "plume_running_rows 2.0" in admin.get("/metrics").text, "one question, with evidence"
+    client.close()
 
 
 def test_a_line_of_the_log_has_ids_and_no_words(

@@ -1,5 +1,6 @@
 """Spans: one of HTTP for each request, one of what was done within it, and nothing of what was said."""
 
+import json
 import os
 import subprocess
 import sys
@@ -78,6 +79,7 @@ def test_every_operation_has_its_name(
     calls = [
         ("/ask", {"question": "Where does Alice live?"}, "chat plume"),
         ("/route", {"question": "Alice"}, "search_memory"),
+        ("/recall", {"question": "Where does Alice live?"}, "search_memory"),
         ("/rollback", {"to": 1}, "update_memory"),
         ("/forget", {"version": 1}, "update_memory"),
         ("/forget", {"version": 2, "erase": True}, "delete_memory"),
@@ -98,6 +100,107 @@ def test_every_operation_has_its_name(
     assert set(failed) == {"POST /v1/memories/{id}/forget", "update_memory"}
     assert failed["update_memory"].attributes is not None
     assert failed["update_memory"].attributes["error.type"] == "404"
+
+
+def test_an_answer_has_spans_of_its_stages(
+    spans: Callable[[int], dict[str, ReadableSpan]], served: Served, memory: dict[str, Any], exporter: Any
+) -> None:
+    until(lambda: bool(spans(6)))
+    question = {"role": "user", "content": "I live in Rome. Where does Alice live?"}
+    chat = {"model": "plume", "messages": [question], "plume": {"memory": memory["id"], "write": True}}
+    own = {"question": "Where does Alice live?"}
+    calls = [
+        ("/v1/chat/completions", chat, {"create_memory"}),
+        ("/v1/chat/completions", {**chat, "stream": True, "plume": {"memory": memory["id"]}}, set[str]()),
+        (f"/v1/memories/{memory['id']}/ask", own, set[str]()),
+        (f"/v1/memories/{memory['id']}/ask", {**own, "stream": True}, set[str]()),
+    ]
+    with served.client(served.key()) as client:
+        for path, body, more in calls:
+            exporter.clear()
+            assert client.post(path, json=body).status_code == 200
+            stages = {"search_memory", "plume.write", "plume.decode", *more}
+            found = spans(len(stages) + 2)
+            assert found.keys() == stages | {"chat plume", f"POST {path}".replace(memory["id"], "{id}")}
+            whole = found["chat plume"]
+            assert whole.attributes is not None
+            assert whole.attributes["plume.evidence.units"] == 1
+            for name in stages:
+                one = found[name]
+                assert one.parent is not None
+                assert one.parent.span_id == whole.context.span_id
+                assert whole.start_time <= one.start_time <= one.end_time <= whole.end_time  # type: ignore[operator]
+                assert one.attributes is not None
+                assert one.attributes["gen_ai.memory.store.id"] == memory["id"]
+            assert found["search_memory"].attributes is not None
+            assert found["search_memory"].attributes["gen_ai.memory.record.count"] == 1
+            if more:
+                assert found["create_memory"].attributes is not None
+                assert found["create_memory"].attributes["gen_ai.memory.record.id"] == "3"
+
+
+def test_a_tool_of_mcp_is_the_operation_that_it_is(
+    spans: Callable[[int], dict[str, ReadableSpan]], served: Served, memory: dict[str, Any], exporter: Any
+) -> None:
+    until(lambda: bool(spans(6)))
+    calls = [
+        ("remember", {"text": "Carol sings."}, "create_memory"),
+        ("recall", {"question": "Where does Alice live?"}, "search_memory"),
+        ("ask", {"question": "Where does Alice live?"}, "chat plume"),
+        ("forget", {"version": 1}, "update_memory"),
+        ("erase", {"version": 2, "confirm": "erase"}, "delete_memory"),
+        ("forget", {"version": 99}, "update_memory"),
+        ("history", {}, None),
+    ]
+    headers = {"accept": "application/json, text/event-stream", "x-plume-memory": memory["id"]}
+    with served.client(served.key()) as client:
+        for tool, arguments, name in calls:
+            exporter.clear()
+            params = {"name": tool, "arguments": arguments}
+            body = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params}
+            assert client.post("/mcp", json=body, headers=headers).status_code == 200
+            found = spans(1 if name is None else 2)
+            assert "POST /mcp" in found
+            if name is None:
+                assert len(found) == 1
+                continue
+            attributes = found[name].attributes
+            assert attributes is not None
+            assert attributes["gen_ai.memory.store.id"] == memory["id"]
+            failed = arguments == {"version": 99}
+            assert attributes.get("error.type") == ("version-not-found" if failed else None)
+            if name == "chat plume":
+                assert {"search_memory", "plume.write", "plume.decode"} < found.keys()
+
+
+@pytest.mark.parametrize("asked", ["true", "SPAN_ONLY"])
+def test_texts_are_in_spans_where_they_are_asked_for(
+    spans: Callable[[int], dict[str, ReadableSpan]],
+    served: Served,
+    memory: dict[str, Any],
+    exporter: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    asked: str,
+) -> None:
+    until(lambda: bool(spans(6)))
+    exporter.clear()
+    monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", asked)
+    path = f"/v1/memories/{memory['id']}"
+    with served.client(served.key()) as client:
+        answer = client.post(f"{path}/ask", json={"question": "Where does Alice live?", "unknown": "bare"}).json()
+        client.post(f"{path}/updates", json={"text": "Carol sings."})
+    found = spans(7)
+    chat, search, create = (found[name].attributes for name in ("chat plume", "search_memory", "create_memory"))
+    assert chat is not None
+    assert search is not None
+    assert create is not None
+    assert search["gen_ai.memory.query.text"] == "Where does Alice live?"
+    assert json.loads(str(search["gen_ai.memory.records"])) == [{"id": "1", "content": "Alice lives in Bern."}]
+    assert json.loads(str(create["gen_ai.memory.records"])) == [{"id": "3", "content": "Carol sings."}]
+    assert "Where does Alice live?" in str(chat["gen_ai.input.messages"])
+    said = json.loads(str(chat["gen_ai.output.messages"]))
+    assert said == [{"role": "assistant", "parts": [{"type": "text", "content": answer["text"]}]}]
+    assert memory["name"] not in "".join(span.to_json() for span in found.values())
 
 
 def test_no_span_holds_a_text_or_a_name(

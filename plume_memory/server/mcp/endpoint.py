@@ -69,7 +69,7 @@ class McpEndpoint:
         memory = await stored(lambda: _memory_of(self._serving, caller, request))
         if memory is not None:
             request.state.memory = memory.id
-        request.state.backend = Served(self._serving, caller, memory)
+        request.state.backend = Served(self._serving, caller, memory, request.state)
         await self._handled(scope, await request.body(), receive, send)
 
     async def _handled(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:

