@@ -60,7 +60,7 @@ clients: .venv/.installed-dev
 	PATH="$(CLIENTS)/bin:$$PATH" npm install --no-audit --no-fund --prefix $(CLIENTS) openai@7.57.0 ai@7.0.173 \
 		@ai-sdk/openai-compatible@3.0.92 @modelcontextprotocol/inspector@2.12.0 @modelcontextprotocol/conformance@0.1.16
 	PATH="$(CLIENTS)/bin:$$PATH" PLUME_NODE_TOOLS=$(CLIENTS) PLUME_LLAMA_INDEX=$(CLIENTS)/bin/python \
-		$(BIN)/pytest tests/server/test_clients.py tests/server/mcp/test_node.py
+		$(BIN)/pytest -rs tests/server/test_clients.py tests/server/mcp/test_node.py
 
 # Builds sdist and wheel and tries each in an empty environment outside the clone.
 release-check: .venv/.installed-dev

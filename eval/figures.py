@@ -37,7 +37,7 @@ Pages = Mapping[str, Mapping[str, Mapping[str, Cells]]]
 
 _COLUMNS = re.compile(r"<!-- =columns (.+?) -->")
 _MARK = re.compile(r"<!-- =(?!columns )")
-_NUMBER = re.compile(r"[-−+]?(?:\d+(?:,\d{3})*(?:\.\d+)?|\.\d+)")
+_NUMBER = re.compile(r"(?:(?<![\d.])[-−+])?(?:\d+(?:,\d{3})*(?:\.\d+)?|\.\d+)")
 _MARKED = re.compile(
     rf"(?P<number>{_NUMBER.pattern})(?P<bold>\*\*)?(?P<more> \[[-−\d., ]+\]| \(p [\d.]+\))?"
     r"(?P<between>[^\d<]*)(?P<mark><!-- =(?!columns )(?P<path>.+?) -->)"
@@ -215,6 +215,7 @@ def _like(old: str, value: float) -> str:
     """A number as the page writes this one: its decimals, its sign, a point that begins it."""
     digits = len(old.partition(".")[2])
     whole = Decimal(str(value)).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
+    whole = whole or abs(whole)  # no −0
     new = f"{whole:+,}".replace("-", "−") if old[0] in "−+" else f"{whole:,}"
     return new.replace("0.", ".", 1) if old.lstrip("-−+")[0] == "." and abs(value) < 1 else new
 

@@ -32,10 +32,10 @@ _WATCHED: "ContextVar[list[Stage] | None]" = ContextVar("watched", default=None)
 
 
 @contextmanager
-def watching() -> Iterator[list[Stage]]:
+def watching(is_on: bool = True) -> Iterator[list[Stage]]:
     """Give a list that takes the stages of what is done meanwhile, also in threads that run in this context."""
     stages: list[Stage] = []
-    before = _WATCHED.set(stages)
+    before = _WATCHED.set(stages if is_on else None)
     try:
         yield stages
     finally:

@@ -17,7 +17,7 @@ from plume_memory.cli.memory_commands import (
     stdin_text,
     written_to,
 )
-from plume_memory.cli.output import ERR, emit, safe, say
+from plume_memory.cli.output import ERR, PROGRESS, emit, safe, say
 from plume_memory.defaults import DEFAULT_MODEL, DEFAULT_URL
 from plume_memory.errors import InvalidInput, PlumeError
 
@@ -42,6 +42,7 @@ def chat(
     """Ask and update by turns; `/help` lists what else there is."""
     with written_to(name, url, model, hypernetwork) as memory:
         while True:
+            PROGRESS.clear()
             ERR.print("[bold]>[/bold] ", end="")
             line = stdin_text(sys.stdin.readline)
             said = line.strip()
@@ -50,6 +51,7 @@ def chat(
             try:
                 _chat_turn(memory, said, as_json)
             except PlumeError as err:  # one refused line does not end the conversation
+                PROGRESS.clear()
                 ERR.print(safe(f"{type(err).__name__}: {err}"), markup=False)
 
 

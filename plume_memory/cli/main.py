@@ -118,42 +118,45 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _in_place(given: list[str], tree: Any) -> list[str]:
-    """Move options of commands that stand before the command behind its name, and leave out what it has no use for.
+    """Move options of commands that stand before the command behind its name.
+
+    One that the command has no use for is left out, with a word: `--memory` says nothing to a command on a whole
+    database.
 
     Raises:
         InvalidInput: they stand alone.
     """
-    moved: list[str] = []
-    while given and given[0].split("=")[0] in _OF_COMMANDS:
-        taken = 1 if "=" in given[0] else 2
-        moved, given = moved + given[:taken], given[taken:]
-    command, names = tree, 0
-    while names < len(given) and given[names] in getattr(command, "commands", {}):
-        command, names = command.commands[given[names]], names + 1
-    if moved and names == len(given) and hasattr(command, "commands"):
-        said = shlex.join([*given, *moved])
+    command, names, moved, rest = tree, list[str](), list[str](), list(given)
+    while rest and hasattr(command, "commands"):
+        if rest[0].split("=")[0] in _OF_COMMANDS:
+            taken = 1 if "=" in rest[0] else 2
+            moved, rest = moved + rest[:taken], rest[taken:]
+        elif rest[0] in command.commands:
+            command = command.commands[rest[0]]
+            names.append(rest.pop(0))
+        else:  # --help, or no command of ours
+            return names + rest
+    if moved and hasattr(command, "commands"):
+        said = shlex.join([*names, *moved])
         raise errors.InvalidInput(
             f"`plume {said}` names no command. Say what to do, as `plume history {shlex.join(moved)}`; "
             "`plume --help` lists the commands."
         )
-    if hasattr(command, "commands"):  # --help, or no command of ours
-        return given
-    return given[:names] + _used(moved + given[names:], command)
+    return names + _known(moved, command, " ".join(names)) + rest
 
 
-def _used(rest: list[str], command: Any) -> list[str]:
-    """Leave out options of other commands, and say so: `--memory` says nothing to a command on a whole database."""
+def _known(moved: list[str], command: Any, name: str) -> list[str]:
+    """Those of the moved options that a command has."""
     known = {option for one in command.params for option in one.opts}
-    kept, at = [], 0
-    while at < len(rest) and rest[at] != "--":
-        option = rest[at].split("=")[0]
-        if option in _OF_COMMANDS and option not in known:
-            ERR.print(f"plume {command.name} has no use for {option}: it was left out", style="dim", markup=False)
-            at += 1 if "=" in rest[at] else 2
+    kept = list[str]()
+    while moved:
+        taken = 1 if "=" in moved[0] else 2
+        if (option := moved[0].split("=")[0]) in known:
+            kept += moved[:taken]
         else:
-            kept.append(rest[at])
-            at += 1
-    return kept + rest[at:]
+            ERR.print(f"plume {name} has no use for {option}: it was left out", style="dim", markup=False)
+        moved = moved[taken:]
+    return kept
 
 
 def _output_is_gone() -> bool:

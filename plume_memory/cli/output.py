@@ -76,7 +76,7 @@ class ProgressLine:
 
     def __call__(self, what: str, done: int = 0, total: int = 1) -> None:
         """See `plume_memory.engine.Progress`. One step alone has no measure; what follows the last reports none."""
-        if not ERR.is_terminal:
+        if not sys.stderr.isatty():  # whatever colours are forced
             return
         if self._shown is None:
             columns = (TextColumn("{task.description} ..."), BarColumn(), TimeElapsedColumn())

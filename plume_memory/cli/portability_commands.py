@@ -1,6 +1,5 @@
 """Commands that take memories out of a database and into one."""
 
-import os
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -65,6 +64,7 @@ def backup(
 
 
 def export(
+    context: typer.Context,
     words: Annotated[
         list[str], typer.Argument(metavar="[NAME] FILE", help="Archive to write; before it, or with -m, the memory.")
     ],
@@ -80,7 +80,8 @@ def export(
     if len(names) > 1 or not (names or memory):
         raise InvalidInput("Give one memory and one file: plume export NAME FILE, or plume export FILE --memory NAME.")
     name = names[0] if names else memory or ""
-    if memory not in (None, name, os.environ.get("PLUME_MEMORY")):
+    source = context.get_parameter_source("memory")
+    if memory != name and source is not None and source.name == "COMMANDLINE":  # the environment's gives way
         raise InvalidInput(f"Which memory: {name!r}, or {memory!r} as --memory says?")
     PROGRESS("writing")
     with open_memory(name, url, create=False) as opened:

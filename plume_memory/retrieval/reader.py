@@ -38,9 +38,10 @@ _PROJECTED = 128
 """Positions whose logits [.., V] are held at once: a large vocabulary costs more than the hidden states."""
 
 
-KEPT_BYTES = 2**30
-"""What is kept of the texts read for questions: in float32 some 23,000 tokens of SmolLM2-135M, in bfloat16 7,000 of
-Qwen3-4B. A conversation of 400 turns has 35,000, and reading is most of what a question costs that finds none kept."""
+KEPT_BYTES, KEPT_BYTES_ON_A_GPU = 2**30, 2**28
+"""What is kept of the texts read for questions, on the model's device: of a CPU's in float32 some 23,000 tokens of
+SmolLM2-135M. A conversation of 600 turns has 35,000, and reading is most of what a question costs that finds none
+kept. A GPU reads them again in no time, and its memory is dearer."""
 
 Asked = tuple[ReadIds, Sequence[int]]
 """A text that was read, and the ids of a question that is scored behind it."""
@@ -65,16 +66,18 @@ class Reader:
     Args:
         base: the frozen model; its lock is taken for one batch at a time.
         reranker: attached while it reads; None: the bare model reads.
-        room: bytes kept of texts.
+        room: bytes kept of texts; None: `KEPT_BYTES` of its device.
     """
 
-    def __init__(self, base: BaseModel, reranker: LoraFactors | None = None, *, room: int = KEPT_BYTES) -> None:
+    def __init__(self, base: BaseModel, reranker: LoraFactors | None = None, *, room: int | None = None) -> None:
         self._base = base
         self._adapter = None if reranker is None else shared_rows(reranker, device=base.device, dtype=base.dtype)
         if self._adapter is not None:
             require_fit(self._adapter, base.passes.widths)
         self._read: Together[Sequence[int], ReadIds] = Together(lambda rows: read_ids(base, rows, self._adapter))
         self._score: Together[Asked, list[float]] = Together(lambda asked: _score(base, asked, self._adapter))
+        if room is None:
+            room = KEPT_BYTES if base.device.type == "cpu" else KEPT_BYTES_ON_A_GPU
         self._kept: LRUCache = LRUCache(room, size=attrgetter("nbytes"))
 
     @property

@@ -81,7 +81,7 @@ class Telemetry:
                 record_exception=False,  # an error's words may hold a text
                 set_status_on_exception=False,
             ) as span,
-            watching() as stages,
+            watching(span.is_recording()) as stages,
         ):
             yield RequestSpan(self._tracer, span, method, state, stages)
 

@@ -53,13 +53,40 @@ def test_the_options_of_all_commands_stand_before_a_command_or_behind_it(
 ) -> None:
     options = ["--memory", "alice", f"--db={URL}"]
     before = parsed(names, [*options, *names, *needed(names)])
-    behind = parsed(names, [*names, *needed(names), *options])
-    assert before == behind
+    between = parsed(names, [*names[:-1], *options, names[-1], *needed(names)])
+    assert between == before
     assert value_of(names, "--memory", before) in ("alice", "unused")
     assert value_of(names, "--db", before) in (URL, "unused")
     said = capsys.readouterr().err
     for option in ("--memory", "--db"):
-        assert (f"no use for {option}" in said) == (value_of(names, option, before) == "unused")
+        assert (f"plume {' '.join(names)} has no use for {option}" in said) == (
+            value_of(names, option, before) == "unused"
+        )
+    known = {one for parameter in COMMANDS[names].params for one in parameter.opts}
+    if "--memory" in known and "--db" in known:
+        assert parsed(names, [*names, *needed(names), *options]) == before
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [
+        ["backup", "x.db", "--memory", "bob"],
+        ["train", "c.json", "--model", "qwen3-4b"],
+        ["keys", "list", "--hypernetwork", "x"],
+    ],
+)
+def test_an_option_behind_a_command_that_has_none_such_is_refused(
+    workdir: Path, capsys: pytest.CaptureFixture[str], behind: list[str]
+) -> None:
+    assert main(behind) == 2
+    assert "No such option" in capsys.readouterr().err
+    assert list(workdir.iterdir()) == []
+
+
+def test_what_looks_like_an_option_may_be_the_value_of_one(workdir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["keys", "create", "--label", "--model", "--tenant", "acme", "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert (made["label"], made["tenant"]) == ("--model", "acme")
 
 
 @ALL
@@ -94,6 +121,7 @@ def test_an_export_is_of_the_memory_that_is_named_in_any_way(
     monkeypatch.setenv("PLUME_MEMORY", "bob")
     assert exported("export", "4.plume") == "bob"
     assert exported("export", "alice", "5.plume") == "alice", "what is written wins over what is set"
+    assert main(["export", "alice", "6.plume", "-m", "bob"]) == 2, "also where the same is set"
 
 
 @pytest.mark.parametrize("alone", [["--memory", "alice"], ["--db", URL], ["-m"], ["--db", URL, "keys"]])

@@ -94,3 +94,19 @@ def test_the_line_is_gone_before_an_error_is_told(told: Path) -> None:
     assert "loading the model" in shown
     assert "loading the model" not in said
     assert "UnknownArchitecture: " in said
+
+
+def test_an_error_in_a_chat_leaves_no_line_over_the_next_prompt(told: Path) -> None:
+    (told / "broken").mkdir()
+    (told / "broken" / "config.json").write_text("{}")
+    code, _, err = run("chat", "--model", str(told / "broken"), stderr=Terminal(), stdin="Where?\n/quit\n")
+    assert code == 0
+    shown, _, said = err.rpartition("\x1b[2K")
+    assert "loading the model" in shown
+    assert "loading the model" not in said
+    assert "UnknownArchitecture: " in said
+
+
+def test_forced_colours_put_no_line_into_a_file(told: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ERR, "_force_terminal", True)
+    assert "loading the model" not in run("ask", "Where?", "--max-new-tokens", "2", stderr=io.StringIO())[2]

@@ -79,6 +79,7 @@ def figures(tmp_path: Path) -> Figures:
         ),
         ("0.8<!-- =ask.jsonl | half -->", "0.3<!-- =ask.jsonl | half -->"),
         (".90<!-- =main | Tests | a − b, changed | p (2) -->", ".40<!-- =main | Tests | a − b, changed | p (2) -->"),
+        ("2-9 %<!-- =main | Recall, % | base | squad -->", "2-15 %<!-- =main | Recall, % | base | squad -->"),
         ("no 7 mark", "no 7 mark"),
     ],
 )

@@ -321,7 +321,7 @@ def test_streams_that_are_cut_free_their_rows_within_two_steps(
     assert scheduler.counters().cancelled >= 200
     assert len(steps_kept) >= 10, "some of each twenty had rows"
     assert max(steps_kept) <= 2
-    whole = threading.Thread(target=lambda: _cut_after(served, client, memory, 0.3))
+    whole = threading.Thread(target=lambda: _cut_after(served, client, memory, 3.0))
     whole.start()
     until(lambda: scheduler.counters().running == 1)
     whole.join()
