@@ -59,7 +59,7 @@ def test_its_curves_are_sampled_with_both_ends(tiny: ModuleType) -> None:
     judged = text.split("## Evaluation during training\n")[1].split("\n\n")[0]
     assert judged.splitlines()[0] == "| step | exact | later |"
     assert judged.splitlines()[-1] == "| 100 | 0.75 |  |"
-    assert "1 updates were left out" in text
+    assert "1 update was left out" in text
 
 
 def test_a_run_puts_it_beside_the_network(tmp_path: Path, tiny: ModuleType) -> None:
