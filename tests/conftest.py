@@ -22,6 +22,14 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault("OMP_NUM_THREADS", str(threads))  # for the programs that tests start
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _many_engines_have_little_room() -> Iterator[None]:
+    """A test process holds dozens of engines, and each would keep a gibibyte of what it read."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("plume_memory.retrieval.reader.KEPT_BYTES", 2**28)
+        yield
+
+
 def pytest_report_header() -> str:
     """Say how thorough the crash, concurrency and fuzz tests are, and how to repeat them."""
     extent = "whole (PLUME_SOAK=1)" if os.environ.get("PLUME_SOAK") == "1" else "short; `make soak` runs them whole"
