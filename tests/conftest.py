@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from plume_memory.model.base import BaseModel
-from plume_memory.testing import tiny_base
+from plume_memory.testing import byte_tokenizer, tiny_base
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -28,6 +28,15 @@ def _many_engines_have_little_room() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("plume_memory.retrieval.reader.KEPT_BYTES", 2**28)
         yield
+
+
+@pytest.fixture(scope="session")
+def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny Llama and its tokenizer, as a folder that programs load."""
+    folder = tmp_path_factory.mktemp("model")
+    tiny_base("llama").model.save_pretrained(folder)
+    byte_tokenizer().save_pretrained(folder)
+    return folder
 
 
 def pytest_report_header() -> str:

@@ -15,16 +15,6 @@ import pytest
 import typer
 
 from plume_memory.cli.main import app, main
-from plume_memory.testing import byte_tokenizer, tiny_base
-
-
-@pytest.fixture(scope="module")
-def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("model")
-    base = tiny_base("llama")
-    base.model.save_pretrained(folder)
-    byte_tokenizer().save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture

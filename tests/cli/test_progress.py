@@ -9,20 +9,11 @@ import pytest
 
 from plume_memory.cli.main import main
 from plume_memory.cli.output import ERR
-from plume_memory.testing import byte_tokenizer, tiny_base
 
 
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
-
-
-@pytest.fixture(scope="module")
-def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("model")
-    tiny_base("llama").model.save_pretrained(folder)
-    byte_tokenizer().save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture

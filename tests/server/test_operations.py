@@ -18,17 +18,8 @@ import pytest
 from plume_memory.cli.main import main
 from plume_memory.errors import CommitUnknown, IntegrityError, StoreUnavailable
 from plume_memory.memory import ParametricMemory
-from plume_memory.testing import byte_tokenizer, tiny_base
 from tests.server.conftest import Served, until
 from tests.server.test_attacks import FOREVER, _never_ends, slow_server
-
-
-@pytest.fixture(scope="module")
-def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("model")
-    tiny_base("llama").model.save_pretrained(folder)
-    byte_tokenizer().save_pretrained(folder)
-    return folder
 
 
 def test_health_is_for_anybody_and_metrics_for_an_admin(served: Served, client: httpx2.Client, memory: Any) -> None:

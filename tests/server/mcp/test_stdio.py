@@ -16,18 +16,9 @@ from plume_memory.pool import MemoryPool
 from plume_memory.remote import RemotePool
 from plume_memory.server.mcp.protocol import mcp_server
 from plume_memory.server.mcp.stdio import bridge_backend
-from plume_memory.testing import byte_tokenizer, tiny_base
 from tests.server.conftest import Served
 
 ENVIRONMENT = {**os.environ, "PLUME_HYPERNETWORK": "none", "NO_PROXY": "*"}
-
-
-@pytest.fixture(scope="module")
-def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("model")
-    tiny_base("llama").model.save_pretrained(folder)
-    byte_tokenizer().save_pretrained(folder)
-    return folder
 
 
 def command(*arguments: str) -> list[str]:
