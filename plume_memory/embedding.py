@@ -83,7 +83,7 @@ class Embedding:
     def _key(self, told: Told) -> str:
         own = [self._base.fingerprint, str(self._base.dtype), self._base.device.type, self._fingerprint]
         texts = [unit.text for unit in told.units]
-        return hashlib.sha256(json.dumps(["vectors-1", *own, texts]).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(["vectors-2", *own, texts]).encode()).hexdigest()
 
 
 def _groups(places: Sequence[int], units: Sequence[int]) -> Iterator[list[int]]:

@@ -4,11 +4,14 @@
 
 OUT gets a copy of the network with `embedding.safetensors`, and `states.safetensors`, what the reader keeps of every
 text and question, which take most of the time: a killed run goes on from there. Loss: cross-entropy over the texts and
-over the questions of a batch (InfoNCE, van den Oord et al. 2018), a text's other questions left out.
+over the questions of a batch (InfoNCE, van den Oord et al. 2018), a text's other questions and a question's other texts
+left out.
 
 Learns from sentences that hold the answer of a question of SQuAD and SQuADShifts, from the claims of `written/` that
-are true, and from `written/paraphrases.jsonl`: a note and a question that share no word. Measured on a part of SQuAD
-that nothing learns from, and on `held_out/paraphrases.jsonl`. One JSON line a figure.
+are true, from `written/paraphrases.jsonl`, a note and a question that share no word, and from
+`written/conversations.jsonl`: what is asked of a conversation or of somebody's notes, and which of its texts answer.
+Measured on a part of SQuAD that nothing learns from, and on the files of these names in `held_out/`.
+One JSON line a figure.
 """
 
 import argparse
@@ -20,6 +23,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,11 +38,17 @@ from plume_memory.hypernet.embedding import EmbeddingWeights, save_embedding
 from plume_memory.hypernet.fastweight.checkpoint import read_manifest, write_manifest
 from plume_memory.lru import Owned
 from plume_memory.retrieval.reader import Reader
+from plume_memory.segmentation.dates import with_dates
+from plume_memory.segmentation.units import who_line
 
 HERE = Path(__file__).parent
-WIDTH, BATCH, EPOCHS, RATE, DECAY, DROPOUT = 128, 512, 24, 2e-3, 0.05, 0.5
+WIDTH, BATCH, EPOCHS, RATE, DECAY, DROPOUT = 128, 512, 24, 2e-3, 0.05, 0.3
 PARAPHRASES_TIMES = 3
 """How often the paraphrases are seen an epoch: they are few, and what the words cannot find."""
+CONVERSATIONS_TIMES = 4
+"""The same of conversations: fewer than sentences, and what most memories hold."""
+DATED = 0.7
+"""Share of the conversations whose turns say their day."""
 _SENTENCE = re.compile(r"[^.!?\n]+[.!?]*[\"')\]]*")
 _AT_ONCE = 64
 
@@ -96,6 +106,23 @@ def paraphrases(path: Path) -> list[Pair]:
     return [Pair(one["note"], one["question"]) for one in lines]
 
 
+def conversations(path: Path, chance: random.Random) -> tuple[list[Pair], list[str]]:
+    """Questions with the texts that answer them, and all texts, as units have them (segmentation/units.py)."""
+    found, texts = [], []
+    for one in map(json.loads, path.read_text("utf-8").splitlines()):
+        day = datetime(2023, 1, 1, tzinfo=UTC) + timedelta(days=chance.randrange(1200))
+        said_at = day if chance.random() < DATED else None
+        told = [_unit(turn["speaker"], turn["text"], said_at) for turn in one["turns"]]
+        found += [Pair(told[at], asked["question"]) for asked in one["qas"] for at in asked["turns"]]
+        texts += told
+    return found, texts
+
+
+def _unit(speaker: str | None, text: str, said_at: datetime | None) -> str:
+    dated = text if said_at is None else with_dates(text, said_at)
+    return "\n".join([*who_line(speaker, said_at), dated])
+
+
 class States:
     """The reader's final hidden states [E], float16; kept in a file as they are made."""
 
@@ -107,19 +134,20 @@ class States:
                 for kind, own in self._kept.items():
                     own |= dict(zip(json.loads(file.metadata()[kind]), file.get_tensor(kind), strict=True))
 
-    def read(self, pairs: Iterable[Pair]) -> None:
+    def read(self, texts: Iterable[str], questions: Iterable[str]) -> None:
         """Read what is not there yet."""
-        texts = sorted({one.text for one in pairs} - self._kept["texts"].keys(), key=len)
-        questions = sorted({one.question for one in pairs} - self._kept["questions"].keys(), key=len)
+        texts = sorted(set(texts) - self._kept["texts"].keys(), key=len)
+        questions = sorted(set(questions) - self._kept["questions"].keys(), key=len)
         nobody: Owned = _Nobody()
         saved = time.monotonic()
         for start in range(0, len(texts), _AT_ONCE):
             some = texts[start : start + _AT_ONCE]
             self._kept["texts"] |= dict(zip(some, self._reader.text_states(some, nobody).half(), strict=True))
             saved = self._saved(saved, "texts", start, len(texts))
-        for at, question in enumerate(questions):
-            self._kept["questions"][question] = self._reader.question_state(question).half()
-            saved = self._saved(saved, "questions", at, len(questions))
+        for start in range(0, len(questions), _AT_ONCE):
+            some = questions[start : start + _AT_ONCE]
+            self._kept["questions"] |= dict(zip(some, self._reader.question_states(some).half(), strict=True))
+            saved = self._saved(saved, "questions", start, len(questions))
         self._save()
 
     def _saved(self, last: float, what: str, done: int, of: int) -> float:
@@ -147,8 +175,8 @@ def trained(states: States, pairs: Sequence[Pair], seed: int) -> EmbeddingWeight
     """Fit both maps."""
     torch.manual_seed(seed)
     x, y = states.texts([one.text for one in pairs]), states.questions([one.question for one in pairs])
-    places = {text: at for at, text in enumerate(dict.fromkeys(one.text for one in pairs))}
-    same_text = torch.tensor([places[one.text] for one in pairs])
+    same_text = torch.tensor(_numbered([one.text for one in pairs]))
+    same_question = torch.tensor(_numbered([one.question for one in pairs]))
     (x, x_mean, x_scale), (y, y_mean, y_scale) = _standard(x), _standard(y)
     text, question = nn.Linear(x.shape[1], WIDTH), nn.Linear(x.shape[1], WIDTH)
     question.load_state_dict(text.state_dict())
@@ -161,7 +189,9 @@ def trained(states: States, pairs: Sequence[Pair], seed: int) -> EmbeddingWeight
         for some in torch.randperm(len(pairs)).split(BATCH):
             a = F.normalize(text(F.dropout(x[some], DROPOUT)), dim=1)
             b = F.normalize(question(F.dropout(y[some], DROPOUT)), dim=1)
-            others = (same_text[some][:, None] == same_text[some]) & ~torch.eye(len(some), dtype=torch.bool)
+            others = same_text[some][:, None] == same_text[some]
+            others |= same_question[some][:, None] == same_question[some]
+            others &= ~torch.eye(len(some), dtype=torch.bool)
             likeness = (b @ a.T * sharpness.exp()).masked_fill(others, -1e4)
             own = torch.arange(len(some))
             loss = F.cross_entropy(likeness, own) + F.cross_entropy(likeness.T, own)
@@ -173,6 +203,12 @@ def trained(states: States, pairs: Sequence[Pair], seed: int) -> EmbeddingWeight
         *_folded(text, x_mean, x_scale),
         *_folded(question, y_mean, y_scale),
     )
+
+
+def _numbered(texts: Sequence[str]) -> list[int]:
+    """The same number for the same text."""
+    places = {text: at for at, text in enumerate(dict.fromkeys(texts))}
+    return [places[text] for text in texts]
 
 
 def _standard(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -214,13 +250,17 @@ def main() -> None:
         pairs += answered([given.data / f"squadshifts_{source}_test.jsonl.gz"], 700, chance)
     held_out = answered(squad[3:], 600, chance)
     pairs += written()
+    pairs += conversations(HERE / "written/conversations.jsonl", chance)[0] * CONVERSATIONS_TIMES
+    talked, turns = conversations(HERE / "../experiments/held_out/conversations.jsonl", chance)
     unseen = paraphrases(HERE / "../experiments/held_out/paraphrases.jsonl")
     engine = Engine.load("smollm2-135m", hypernetwork=str(given.hypernetwork))
     given.out.mkdir(parents=True, exist_ok=True)
     states = States(engine.reader, given.out / "states.safetensors")
-    states.read([*pairs, *held_out, *unseen])
+    every = [*pairs, *held_out, *unseen, *talked]
+    states.read([*turns, *(one.text for one in every)], [one.question for one in every])
     weights = trained(states, pairs, given.seed)
     measure("squad", weights, states, held_out, ())
+    measure("conversations", weights, states, talked, turns)
     measure("paraphrases", weights, states, unseen, ())
     measure("paraphrases among all", weights, states, unseen, [one.text for one in (*pairs, *held_out)])
     folder = given.out / "hypernetwork"

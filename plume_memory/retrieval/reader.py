@@ -143,15 +143,16 @@ class Reader:
         read = self._texts([head + text_ids(self._base, text)[-room:] for text in texts], owner)
         return torch.stack([one.last for one in read])
 
-    def question_state(self, question: str) -> Tensor:
-        """Return the final hidden state [E] behind a question that no text stands before.
+    def question_states(self, questions: Sequence[str]) -> Tensor:
+        """Return the final hidden states [questions, E] behind questions that no text stands before.
 
         Raises:
-            InvalidInput: the question has no token, or half a character.
+            InvalidInput: a question has no token, or half a character.
         """
         head = [*text_head(self._base, reranked=self._adapter is not None), *self._base.chat.encode("Question:")]
-        asked = question_ids(self._base, question)[-min(QUESTION_TOKENS, self._base.context_window // 2) :]
-        return self._read([head + asked])[0].last
+        most = min(QUESTION_TOKENS, self._base.context_window // 2)
+        read = self._read([head + question_ids(self._base, question)[-most:] for question in questions])
+        return torch.stack([one.last for one in read])
 
     def release(self, place: str) -> None:
         """Let go of everything that is kept of a place's texts."""

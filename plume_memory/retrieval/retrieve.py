@@ -1,4 +1,4 @@
-"""Ranks the units of a history for a question: words propose, a reader decides."""
+"""Ranks the units of a history for a question: words and vectors propose, a reader decides."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,20 +15,19 @@ from plume_memory.retrieval.reader import Reading
 from plume_memory.retrieval.recency import verdicts
 from plume_memory.retrieval.supersede import Retired
 
-SHORTLIST = 32
-"""Units that are read: the best by their words. It bounds what a question costs on a long history."""
+SHORTLIST = 40
+"""Units that are read: the best by words and vectors. It bounds what a question costs on a long history."""
 
 TIED = 64
-"""Most units that are read, where more share the last one's lexical score."""
-
+"""Most units that are read without vectors, where more share the last one's lexical score."""
 
 DOUBT_NATS = 0.85
 """How much less likely the question may be behind what replaced a unit by the judge, in nats a token; else it stays."""
 
 NOTHING_RETIRED: Retired = {}
 
-BY_WORDS = 24
-"""Of these so many are chosen by their words, the others by their vectors where there are any."""
+FUSED = 64
+"""Places of each ranking that count, where words and vectors propose together."""
 
 
 class Nears(Protocol):
@@ -59,8 +58,8 @@ def retrieve(
 ) -> list[ScoredUnit]:
     """Return units by falling score; with `retrieval="lexical"` in METHOD's order of activation.
 
-    The reader reads those that hold and are no questions, the best by their words; behind them come the others, by
-    their words. A blank question has no likelihood: the units come latest first. What the judge retired is read too,
+    The reader reads those that hold and are no questions, the best by words and vectors; behind them come the others,
+    by their words. A blank question has no likelihood: the units come latest first. What the judge retired is read too,
     beside what took its place: it still holds for a question that is much less likely behind that (`DOUBT_NATS`). What
     no judge retired may be superseded for this question (recency.py): such a unit stands just before the likeliest of
     those it supersedes, and these are flagged.
@@ -89,7 +88,7 @@ def retrieve(
         ranked = [_flagged(one, retired) for one in found if one.unit.position not in without]
         return sorted(ranked, key=lambda one: one.superseded)[:k]  # stable
     said = {at for at, by in retired.items() if not by}
-    units = _proposed(index, question, near, retired, without | said)
+    units = proposed(index, question, near, retired, without | said)
     readings = reader.read([unit.text for unit in units], question) if units else []
     gone = _gone(units, readings, retired)
     holding = [at for at in range(len(units)) if at not in gone]
@@ -104,22 +103,42 @@ def retrieve(
     return read + list(islice(unread, k - len(read)))
 
 
-def _proposed(
-    index: UnitIndex, question: str, near: Nears | None, retired: Retired, without: frozenset[int]
+def proposed(
+    index: UnitIndex,
+    question: str,
+    near: Nears | None,
+    retired: Retired = NOTHING_RETIRED,
+    without: frozenset[int] = frozenset(),
 ) -> list[Unit]:
-    """What is read, in temporal order: as many as the words propose, the last of which the vectors may replace.
+    """Return what is read, in temporal order: by words and vectors where not all is, else by words alone.
 
-    And what took the place of one of them, whatever its words.
+    And what took the place of one of them, whatever its words. By words alone those that equal the last are read too;
+    vectors tell them apart. See `retrieve` for the arguments.
     """
-    by_words = [one.unit.position for one in index.best(question, k=SHORTLIST, tied=TIED, without=without)]
-    chosen = by_words
+    like: list[int] = []
     if near is not None and len(index) > SHORTLIST:
         eligible = (at for at in near.nearest(question) if at not in without and not only_asks(index[at]))
-        like = islice(eligible, SHORTLIST - BY_WORDS)
-        most = SHORTLIST if len(by_words) <= SHORTLIST else TIED  # of equals by words none is left out for these
-        chosen = list(dict.fromkeys([*by_words[:BY_WORDS], *like, *by_words[BY_WORDS:]]))[:most]
+        like = list(islice(eligible, FUSED))
+    if like:
+        words = index.best(question, k=FUSED, tied=FUSED, without=without)
+        chosen = _fused([one.unit.position for one in words if one.score > 0], like)[:SHORTLIST]
+    else:
+        words = index.best(question, k=SHORTLIST, tied=TIED, without=without)
+        chosen = [one.unit.position for one in words]
     heirs = {later for position in chosen for later in retired.get(position, ())} - without
     return [index[position] for position in sorted(heirs.union(chosen))]
+
+
+def _fused(*rankings: Sequence[int]) -> list[int]:
+    """Return the positions in several rankings by reciprocal rank fusion (Cormack et al. 2009, and their 60).
+
+    Of equals the one in the first ranking comes first.
+    """
+    scores: dict[int, float] = {}
+    for ranking in rankings:
+        for rank, position in enumerate(ranking, start=1):
+            scores[position] = scores.get(position, 0.0) + 1 / (60 + rank)
+    return sorted(scores, key=lambda position: -scores[position])
 
 
 def _gone(units: Sequence[Unit], readings: Sequence[Reading], retired: Retired) -> set[int]:

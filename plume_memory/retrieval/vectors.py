@@ -64,7 +64,7 @@ class Embedder:
         Raises:
             InvalidInput: the question has no token, or half a character.
         """
-        state = self._reader.question_state(question)[None]
+        state = self._reader.question_states([question])
         return _mapped(state, self._weights.question, self._weights.question_bias)
 
 
@@ -78,5 +78,6 @@ def nearest(vectors: Vectors, question: Vectors) -> Iterator[int]:
 
 
 def _mapped(states: Tensor, weight: Tensor, bias: Tensor) -> Vectors:
-    mapped: Vectors = F.normalize(F.linear(states.float().cpu(), weight, bias), dim=-1).numpy()
+    own = F.normalize(states.float().cpu(), dim=-1)  # as they were when the maps were fitted: a bias has its size
+    mapped: Vectors = F.normalize(F.linear(own, weight, bias), dim=-1).numpy()
     return mapped

@@ -16,7 +16,7 @@ from plume_memory.retrieval.asking import only_asks
 from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.retrieval.reader import Reading
 from plume_memory.retrieval.recency import verdicts
-from plume_memory.retrieval.retrieve import BY_WORDS, DOUBT_NATS, SHORTLIST, TIED, retrieve
+from plume_memory.retrieval.retrieve import DOUBT_NATS, SHORTLIST, TIED, retrieve
 
 ASKED = "Where does Alice live?"
 BERN, ZURICH = "Alice lives in a flat in Bern.", "Alice now lives in a flat in Zurich."
@@ -299,17 +299,52 @@ class Near:
 
 
 def test_what_lies_near_is_read_beside_the_best_by_words():
-    texts = [f"{'Alice ' * (i + 1)}lives at number {i}." for i in range(60)]  # no two of one score
+    texts = [f"{'Alice ' * (i + 1)}lives at number {i}." for i in range(100)]  # no two of one score
     texts[3], texts[7] = "Her flat is in Bern.", "Who has a flat in Bern?"
     reader = Said(lambda text: -1.0)
-    retrieve(told(*texts), ASKED, reader, READER, k=1, near=Near(7, 3, *range(20)))
+    index = told(*texts)
+    likely = [7, 3, *range(10, 30)]
+    retrieve(index, ASKED, reader, READER, k=1, near=Near(*likely))
     (read,) = reader.read_texts
-    assert texts[3] in read
     assert texts[7] not in read, "a question says nothing"
-    by_words = Said(lambda text: -1.0)
-    retrieve(told(*texts), ASKED, by_words, READER, k=1)
-    assert len(read) == len(by_words.read_texts[0]), "a question costs the same"
-    assert len(set(read) & set(by_words.read_texts[0])) >= BY_WORDS
+    assert len(read) == SHORTLIST
+    assert {one.unit.text for one in index.best(ASKED, k=SHORTLIST // 2, tied=SHORTLIST)} <= set(read)
+    assert {texts[i] for i in likely[1 : SHORTLIST // 2]} <= set(read)
+
+
+def test_what_both_propose_is_read_before_what_one_does():
+    texts = [f"{'Alice ' * (60 - i)}lives at number {i}." for i in range(60)]
+    reader = Said(lambda text: -1.0)
+    retrieve(told(*texts), ASKED, reader, READER, k=1, near=Near(*range(20, 20 + SHORTLIST)))
+    assert reader.read_texts == [texts[20 : 20 + SHORTLIST]]
+
+
+@pytest.mark.parametrize("equals", [SHORTLIST + 8, TIED, 3 * TIED])
+def test_of_equals_by_words_those_that_lie_near_are_read(equals: int) -> None:
+    items = [f"Alice:\n- city number {i}" for i in range(equals)]
+    near = range(SHORTLIST // 2)
+    reader = Said(lambda text: -1.0)
+    retrieve(told(*items), "Alice", reader, READER, k=1, near=Near(*near))
+    (read,) = reader.read_texts
+    assert {items[i] for i in near} <= set(read)
+    assert len(read) == SHORTLIST, "equals cost nothing where vectors tell them apart"
+
+
+def test_where_no_word_is_shared_what_lies_near_is_read():
+    texts = [f"moon {i}" for i in range(SHORTLIST + 30)]
+    reader = Said(lambda text: -1.0)
+    retrieve(told(*texts), ASKED, reader, READER, k=1, near=Near(*range(SHORTLIST)))
+    assert reader.read_texts == [texts[:SHORTLIST]], "and not the latest"
+
+
+def test_without_vectors_words_alone_propose():
+    items = [f"Alice:\n- city number {i}" for i in range(SHORTLIST + 8)]
+    read = []
+    for near in (None, Near()):  # no vectors; a network without an embedding
+        reader = Said(lambda text: -1.0)
+        retrieve(told(*items), "Alice", reader, READER, k=1, near=near)
+        read += reader.read_texts
+    assert read == [items, items]
 
 
 def test_what_no_longer_holds_is_not_near():
@@ -335,10 +370,3 @@ def test_questions_do_not_crowd_out_what_lies_near() -> None:
     reader = Said(lambda text: -1.0)
     retrieve(told(*texts), ASKED, reader, READER, k=1, near=Near(*range(40), 80))
     assert texts[80] in reader.read_texts[0]
-
-
-def test_of_equals_by_words_none_is_left_out_for_what_lies_near() -> None:
-    items = [f"Alice:\n- city number {i}" for i in range(SHORTLIST + 8)]
-    reader = Said(lambda text: -1.0)
-    retrieve(told(*items, *["moon"] * 20), "Alice", reader, READER, k=1, near=Near(*range(45, 60)))
-    assert set(items) <= set(reader.read_texts[0])

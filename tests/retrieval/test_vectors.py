@@ -56,7 +56,7 @@ def weights(base: BaseModel, width: int = 6) -> EmbeddingWeights:
     chance = torch.Generator().manual_seed(3)
     E = base.config.hidden_size
     maps = [torch.randn(width, E, generator=chance) for _ in range(2)]
-    return EmbeddingWeights(maps[0], torch.zeros(width), maps[1], torch.ones(width), "of no file")
+    return EmbeddingWeights(maps[0], torch.arange(width) / 3, maps[1], torch.ones(width), "of no file")
 
 
 def told(texts: list[str], *, first: int = 0) -> list[Told]:
@@ -80,8 +80,8 @@ def test_a_vector_is_the_mapped_state_of_a_text_alone(tiny_llama: BaseModel) -> 
     reader, own = Reader(tiny_llama), weights(tiny_llama)
     embedder, cache = Embedder(reader, own), Kept()
     found = embedder.texts(TEXTS, cache)
-    state = reader.text_states(TEXTS[:1], cache)
-    assert np.allclose(found[0], F.normalize(state.float() @ own.text.T + own.text_bias).numpy()[0], atol=1e-6)
+    state = F.normalize(reader.text_states(TEXTS[:1], cache).float())
+    assert np.allclose(found[0], F.normalize(state @ own.text.T + own.text_bias).numpy()[0], atol=1e-6)
     assert np.allclose(np.linalg.norm(found, axis=1), 1, atol=1e-5)
     assert np.allclose(embedder.texts(TEXTS[2:], cache)[0], found[2], atol=1e-6), "whatever is read beside it"
     asked = embedder.question("Where does Alice live?")
