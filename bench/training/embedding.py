@@ -23,7 +23,6 @@ import shutil
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,8 +37,7 @@ from plume_memory.hypernet.embedding import EmbeddingWeights, save_embedding
 from plume_memory.hypernet.fastweight.checkpoint import read_manifest, write_manifest
 from plume_memory.lru import Owned
 from plume_memory.retrieval.reader import Reader
-from plume_memory.segmentation.dates import with_dates
-from plume_memory.segmentation.units import who_line
+from plume_memory.training.conversations import WrittenConversations
 
 HERE = Path(__file__).parent
 WIDTH, BATCH, EPOCHS, RATE, DECAY, DROPOUT = 128, 512, 24, 2e-3, 0.05, 0.3
@@ -47,8 +45,6 @@ PARAPHRASES_TIMES = 3
 """How often the paraphrases are seen an epoch: they are few, and what the words cannot find."""
 CONVERSATIONS_TIMES = 4
 """The same of conversations: fewer than sentences, and what most memories hold."""
-DATED = 0.7
-"""Share of the conversations whose turns say their day."""
 _SENTENCE = re.compile(r"[^.!?\n]+[.!?]*[\"')\]]*")
 _AT_ONCE = 64
 
@@ -107,20 +103,12 @@ def paraphrases(path: Path) -> list[Pair]:
 
 
 def conversations(path: Path, chance: random.Random) -> tuple[list[Pair], list[str]]:
-    """Questions with the texts that answer them, and all texts, as units have them (segmentation/units.py)."""
+    """Questions with the texts that answer them, and all texts, as units have them."""
     found, texts = [], []
-    for one in map(json.loads, path.read_text("utf-8").splitlines()):
-        day = datetime(2023, 1, 1, tzinfo=UTC) + timedelta(days=chance.randrange(1200))
-        said_at = day if chance.random() < DATED else None
-        told = [_unit(turn["speaker"], turn["text"], said_at) for turn in one["turns"]]
-        found += [Pair(told[at], asked["question"]) for asked in one["qas"] for at in asked["turns"]]
-        texts += told
+    for one in WrittenConversations([path]).told(chance):
+        found += [Pair(one.texts[at], question) for question, own in one.asked for at in sorted(own)]
+        texts += one.texts
     return found, texts
-
-
-def _unit(speaker: str | None, text: str, said_at: datetime | None) -> str:
-    dated = text if said_at is None else with_dates(text, said_at)
-    return "\n".join([*who_line(speaker, said_at), dated])
 
 
 class States:

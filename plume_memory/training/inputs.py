@@ -4,7 +4,7 @@ import hashlib
 from pathlib import Path
 
 from plume_memory.model.base import BaseModel
-from plume_memory.training.settings import JsonlData, JudgeSettings, TextData, TrainSettings
+from plume_memory.training.settings import JsonlData, JudgeSettings, RerankerSettings, TextData, TrainSettings
 
 
 def inputs_of(base: BaseModel, settings: TrainSettings) -> dict[str, str]:
@@ -19,12 +19,16 @@ def inputs_of(base: BaseModel, settings: TrainSettings) -> dict[str, str]:
             found |= {f"{one.name}/{path}": _file(root / path) for path in one.paths}
         elif isinstance(one, TextData):
             found[f"{one.name}/{one.folder}"] = _folder(root / one.folder)
-    if isinstance(settings.network, JudgeSettings):
-        written = (*settings.network.written_pairs, *settings.network.written_claims)
-        found |= {path: _file(Path(path).expanduser()) for path in written}
+    found |= {path: _file(Path(path).expanduser()) for path in _written(settings.network)}
     if settings.start is not None:
         found["start"] = _folder(Path(settings.start).expanduser())
     return found
+
+
+def _written(network: object) -> tuple[str, ...]:
+    if isinstance(network, JudgeSettings):
+        return (*network.written_pairs, *network.written_claims)
+    return network.written_conversations if isinstance(network, RerankerSettings) else ()
 
 
 def _file(path: Path) -> str:

@@ -38,6 +38,7 @@ from plume_memory.training.batches import largest_at
 from plume_memory.training.build import card_of
 from plume_memory.training.card import TaskCard
 from plume_memory.training.choices import Choice, choice_of
+from plume_memory.training.conversations import WrittenConversations
 from plume_memory.training.data import Data
 from plume_memory.training.inputs import inputs_of
 from plume_memory.training.items import Item
@@ -135,6 +136,7 @@ class RerankingTask:
         self.base, self._settings, self._own, self._data = base, settings, own, data
         self._per_step = settings.run.accumulation * processes
         self._pool: tuple[int, list[list[Choice]]] = (-1, [])
+        self._conversations = WrittenConversations([Path(one).expanduser() for one in own.written_conversations])
         self._head = text_head(base, reranked=True)
         count = base.model.config.num_hidden_layers
         torch.manual_seed(settings.run.seed)
@@ -221,18 +223,23 @@ class RerankingTask:
         return self._pool[1][place]
 
     def _draw(self, chance: random.Random, largest: int) -> Choice:
-        chosen = self._settings
         for _ in range(_TRIES):
-            update = chance.random() < chosen.update.share
-            sample = (self._data.updates if update else self._data.source).draw(chance, largest=largest, update=update)
-            asks, sentences = chosen.curriculum.asks, self._own.sentences
-            choice = choice_of(sample, chance, asks=asks, sentences=sentences)
+            choice = self._drawn(chance, largest)
             if choice is not None:
                 return choice
         raise TrainingError(
             f"{_TRIES} samples in a row have no question that some of their sentences answer and some do not; use "
             "texts of several sentences, or raise curriculum.largest."
         )
+
+    def _drawn(self, chance: random.Random, largest: int) -> Choice | None:
+        chosen, own = self._settings, self._own
+        asks = chosen.curriculum.asks
+        if own.written > 0 and chance.random() < own.written:
+            return self._conversations.choice(chance, asks=asks, sentences=own.turns)
+        update = chance.random() < chosen.update.share
+        sample = (self._data.updates if update else self._data.source).draw(chance, largest=largest, update=update)
+        return choice_of(sample, chance, asks=asks, sentences=own.sentences)
 
     # --- reading ------------------------------------------------------------------------------------
 

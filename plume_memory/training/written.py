@@ -13,16 +13,17 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Self, TypeVar
+from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, RootModel, Tag, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, RootModel, Tag, model_validator
 
-from plume_memory.errors import TrainingError
 from plume_memory.records import Unit
 from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.training.cases import ClaimSet, PairSet, Verdict
+from plume_memory.training.lines import lines_of
 
 _STRICT = ConfigDict(extra="forbid", frozen=True)
+_TAGS = frozenset({"pairs", "history"})
 _NEAR = 8
 """Earlier texts of a history that a later one is shown beside those named."""
 
@@ -66,9 +67,6 @@ class _Told(
     pass
 
 
-_Line = TypeVar("_Line", _Told, _Claims)
-
-
 class WrittenCases:
     """Sets drawn from files, each as often as any other.
 
@@ -82,8 +80,8 @@ class WrittenCases:
     """
 
     def __init__(self, pairs: Sequence[Path], claims: Sequence[Path], *, most: int) -> None:
-        self._pairs = [one for path in pairs for told in _read(path, _Told) for one in _sets(told.root)]
-        self._claims = [ClaimSet(one.text, one.claims) for path in claims for one in _read(path, _Claims)]
+        self._pairs = [one for path in pairs for told in lines_of(path, _Told, tags=_TAGS) for one in _sets(told.root)]
+        self._claims = [ClaimSet(one.text, one.claims) for path in claims for one in lines_of(path, _Claims)]
         self._most = most
 
     def pairs(self, chance: random.Random) -> PairSet:
@@ -115,21 +113,3 @@ def _sets(told: _Pairs | _History) -> Iterator[PairSet]:
         if named or later >= _NEAR:
             earlier = dict.fromkeys((*named, *near))
             yield PairSet(unit.text, tuple((units[i].text, listed.get((later, i), "not replaces")) for i in earlier))
-
-
-def _read(path: Path, kind: type[_Line]) -> list[_Line]:
-    try:
-        lines = path.read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as err:
-        raise TrainingError(f"Cannot read {path}: {err}. Correct the path or leave it out.") from err
-    if not lines:
-        raise TrainingError(f"{path} holds no line; leave it out.")
-    found = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            found.append(kind.model_validate_json(line))
-        except ValidationError as err:
-            first = err.errors()[0]
-            where = ".".join(str(part) for part in first["loc"] if part not in ("pairs", "history")) or "the whole"
-            raise TrainingError(f"{path}, line {number}: {where}: {first['msg']}. Correct it.") from err
-    return found

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from pydantic import ValidationError
 
 from plume_memory.errors import CheckpointError, ParameterizerError, TrainingError
 from plume_memory.hypernet.fastweight import checkpoint
@@ -138,6 +139,22 @@ def test_a_step_is_a_function_of_its_number(small: Small, network: Path) -> None
     figures = tasks[0].evaluate(0)
     assert figures == tasks[1].evaluate(3)
     assert set(figures) <= {"first_1"}, "one fact is one sentence or two"
+
+
+def test_it_learns_from_conversations_that_were_written_too(
+    small: Small, network: Path, fixed: Any, tmp_path: Path
+) -> None:
+    turns = [{"speaker": "Al", "text": f"I have {n} hats."} for n in range(6)]
+    path = tmp_path / "talk.jsonl"
+    path.write_text(json.dumps({"turns": turns, "qas": [{"question": "How many?", "turns": [3]}]}))
+    own = RERANKER | {"written": 0.5, "written_conversations": [str(path)], "turns": 4}
+    task = made(tiny_base("llama"), small(network=own, start=str(network)), fixed(SAMPLES))
+    drawn = [choice for number in range(20) for choice in task._micro_batch(number)]
+    sizes = {(one.source, len(one.sentences)) for one in drawn}
+    assert sizes == {("conversations", 4), ("notes", 2)}, "both, of so many texts each"
+    assert task.inputs()[str(path)]
+    with pytest.raises(ValidationError, match="there are no written_conversations"):
+        small(network=RERANKER | {"written": 0.5}, start=str(network))
 
 
 def test_a_run_ends_in_a_network_with_a_reranker_and_another_run_goes_on_from_it(
