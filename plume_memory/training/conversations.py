@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from plume_memory.records import Unit
 from plume_memory.retrieval.asking import only_asks
 from plume_memory.retrieval.lexical import UnitIndex
+from plume_memory.retrieval.retrieve import SHORTLIST
 from plume_memory.segmentation.dates import with_dates
 from plume_memory.segmentation.units import who_line
 from plume_memory.training.choices import Choice
@@ -83,10 +84,11 @@ class WrittenConversations:
         return (_told(one, chance) for one in self._read)
 
     def choice(self, chance: random.Random, *, asks: int, sentences: int) -> Choice | None:
-        """Draw questions of one, with the texts that answer them and those most like them by their words.
+        """Draw questions of one, with the texts that answer them and some of those that words would propose.
 
-        None where no question tells the texts apart. What only asks is none of them, unless it answers: no reader is
-        shown it.
+        Not those most like the questions: then of two texts the one with fewer of their words would mostly be the
+        right one. None where no question tells the texts apart. What only asks is none of them, unless it answers: no
+        reader is shown it.
 
         Args:
             chance: the only source of randomness.
@@ -97,8 +99,9 @@ class WrittenConversations:
         asked = chance.sample(told.asked, min(asks, len(told.asked)))
         right = sorted({at for _, own in asked for at in own})
         right = chance.sample(right, min(len(right), sentences - 1))
-        hard = [at for at in _likest(told.texts, [question for question, _ in asked], chance) if at not in right]
-        kept = sorted([*right, *hard[: sentences - len(right)]])
+        shown = _likest(told.texts, [question for question, _ in asked])[:SHORTLIST]
+        others = [at for at in shown if at not in right]
+        kept = sorted([*right, *chance.sample(others, min(len(others), sentences - len(right)))])
         rows = [(question, tuple(at in own for at in kept)) for question, own in asked]
         telling = [(question, own) for question, own in rows if True in own and False in own]
         if not telling:
@@ -111,7 +114,7 @@ class WrittenConversations:
         )
 
 
-def _likest(texts: Sequence[str], questions: Sequence[str], chance: random.Random) -> list[int]:
+def _likest(texts: Sequence[str], questions: Sequence[str]) -> list[int]:
     """The places of texts that say something, those first whose words are most like one of the questions."""
     units = [Unit(at, at + 1, 0, len(text), text) for at, text in enumerate(texts)]
     index, scores = UnitIndex(units), [0.0] * len(units)
@@ -119,8 +122,7 @@ def _likest(texts: Sequence[str], questions: Sequence[str], chance: random.Rando
         for one in index.best(question, k=len(units), tied=len(units)):
             scores[one.unit.position] = max(scores[one.unit.position], one.score)
     saying = [unit.position for unit in units if not only_asks(unit)]
-    shuffled = chance.sample(saying, len(saying))  # of equals any
-    return sorted(shuffled, key=lambda at: -scores[at])
+    return sorted(saying, key=lambda at: -scores[at])
 
 
 def _told(one: _Conversation, chance: random.Random) -> ToldConversation:

@@ -9,6 +9,7 @@ import pytest
 
 from plume_memory.errors import TrainingError
 from plume_memory.records import Context, Transition
+from plume_memory.retrieval.retrieve import SHORTLIST
 from plume_memory.segmentation.units import units_of
 from plume_memory.training.conversations import WrittenConversations
 
@@ -56,7 +57,7 @@ def test_a_text_stands_there_as_a_unit_of_a_memory_has_it(tmp_path: Path) -> Non
     assert seen == {True, False}, "some are of a day, some are not"
 
 
-def test_a_choice_has_what_answers_and_the_likest_beside_it(tmp_path: Path) -> None:
+def test_a_choice_has_what_answers_and_others_beside_it(tmp_path: Path) -> None:
     conversations = WrittenConversations([written(tmp_path / "a.jsonl")])
     gold = {question: {TURNS[at][1] for at in own} for question, own in QAS}
     for seed in range(40):
@@ -73,6 +74,19 @@ def test_a_choice_has_what_answers_and_the_likest_beside_it(tmp_path: Path) -> N
             assert not any(text.endswith("?") for text in said), "what only asks is shown to no reader"
     again = conversations.choice(random.Random(3), asks=2, sentences=4)
     assert again == conversations.choice(random.Random(3), asks=2, sentences=4)
+
+
+def test_the_others_are_some_of_what_words_would_propose(tmp_path: Path) -> None:
+    turns: list[tuple[str | None, str]] = [("Ana", f"My green hat number {n} is old.") for n in range(SHORTLIST)]
+    turns += [("Bo", f"Nothing here, {n}.") for n in range(30)]
+    path = written(tmp_path / "a.jsonl", [("Which green hat is the gift?", [0])], turns)
+    conversations, seen = WrittenConversations([path]), set()
+    for seed in range(80):
+        choice = conversations.choice(random.Random(seed), asks=1, sentences=6)
+        assert choice is not None
+        seen |= {text.split("\n")[-1] for text in choice.sentences}
+    assert len(seen) == SHORTLIST, "each of them at some time"
+    assert all("green hat" in text for text in seen)
 
 
 def test_where_every_text_answers_there_is_nothing_to_choose(tmp_path: Path) -> None:
