@@ -54,11 +54,11 @@ def of_locomo(engine: Engine, path: Path) -> Iterator[Memory]:
         yield Memory("locomo", told_of(transitions, units), [(q, gold) for q, gold in asked if gold])
 
 
-def of_held_out(engine: Engine) -> Memory:
-    """One memory of all that was written."""
+def of_held_out(engine: Engine, path: Path = HELD_OUT) -> Memory:
+    """One memory of all that was written in a file."""
     transitions: list[Transition] = []
     asked: list[tuple[str, list[int]]] = []
-    for number, one in enumerate(map(json.loads, HELD_OUT.read_text("utf-8").splitlines())):
+    for number, one in enumerate(map(json.loads, path.read_text("utf-8").splitlines())):
         said_at = datetime(2023, 1, 1, tzinfo=UTC) + timedelta(days=number)
         first = len(transitions) + 1
         for version, turn in enumerate(one["turns"], start=first):

@@ -9,7 +9,7 @@ left out.
 
 Learns from sentences that hold the answer of a question of SQuAD and SQuADShifts, from the claims of `written/` that
 are true, from `written/paraphrases.jsonl`, a note and a question that share no word, and from
-`written/conversations.jsonl`: what is asked of a conversation or of somebody's notes, and which of its texts answer.
+`written/conversations*.jsonl`: what is asked of a conversation or of somebody's notes, and which of its texts answer.
 Measured on a part of SQuAD that nothing learns from, and on the files of these names in `held_out/`.
 One JSON line a figure.
 """
@@ -40,6 +40,7 @@ from plume_memory.retrieval.reader import Reader
 from plume_memory.training.conversations import WrittenConversations
 
 HERE = Path(__file__).parent
+HELD_OUT = HERE / "../experiments/held_out"
 WIDTH, BATCH, EPOCHS, RATE, DECAY, DROPOUT = 128, 512, 24, 2e-3, 0.05, 0.3
 PARAPHRASES_TIMES = 3
 """How often the paraphrases are seen an epoch: they are few, and what the words cannot find."""
@@ -130,11 +131,11 @@ class States:
         saved = time.monotonic()
         for start in range(0, len(texts), _AT_ONCE):
             some = texts[start : start + _AT_ONCE]
-            self._kept["texts"] |= dict(zip(some, self._reader.text_states(some, nobody).half(), strict=True))
+            self._kept["texts"] |= dict(zip(some, self._reader.text_states(some, nobody).half().cpu(), strict=True))
             saved = self._saved(saved, "texts", start, len(texts))
         for start in range(0, len(questions), _AT_ONCE):
             some = questions[start : start + _AT_ONCE]
-            self._kept["questions"] |= dict(zip(some, self._reader.question_states(some).half(), strict=True))
+            self._kept["questions"] |= dict(zip(some, self._reader.question_states(some).half().cpu(), strict=True))
             saved = self._saved(saved, "questions", start, len(questions))
         self._save()
 
@@ -238,17 +239,20 @@ def main() -> None:
         pairs += answered([given.data / f"squadshifts_{source}_test.jsonl.gz"], 700, chance)
     held_out = answered(squad[3:], 600, chance)
     pairs += written()
-    pairs += conversations(HERE / "written/conversations.jsonl", chance)[0] * CONVERSATIONS_TIMES
-    talked, turns = conversations(HERE / "../experiments/held_out/conversations.jsonl", chance)
-    unseen = paraphrases(HERE / "../experiments/held_out/paraphrases.jsonl")
-    engine = Engine.load("smollm2-135m", hypernetwork=str(given.hypernetwork))
+    for path in sorted((HERE / "written").glob("conversations*.jsonl")):
+        pairs += conversations(path, chance)[0] * CONVERSATIONS_TIMES
+    talked = {path.stem: conversations(path, chance) for path in sorted(HELD_OUT.glob("conversations*.jsonl"))}
+    unseen = paraphrases(HELD_OUT / "paraphrases.jsonl")
+    engine = Engine.load("smollm2-135m", hypernetwork=str(given.hypernetwork), dtype="float32")
     given.out.mkdir(parents=True, exist_ok=True)
     states = States(engine.reader, given.out / "states.safetensors")
-    every = [*pairs, *held_out, *unseen, *talked]
+    every = [*pairs, *held_out, *unseen, *(one for asked, _ in talked.values() for one in asked)]
+    turns = [text for _, texts in talked.values() for text in texts]
     states.read([*turns, *(one.text for one in every)], [one.question for one in every])
     weights = trained(states, pairs, given.seed)
     measure("squad", weights, states, held_out, ())
-    measure("conversations", weights, states, talked, turns)
+    for name, (asked, texts) in talked.items():
+        measure(name, weights, states, asked, texts)
     measure("paraphrases", weights, states, unseen, ())
     measure("paraphrases among all", weights, states, unseen, [one.text for one in (*pairs, *held_out)])
     folder = given.out / "hypernetwork"

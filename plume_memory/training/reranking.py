@@ -34,6 +34,7 @@ from plume_memory.model.adapters import decoder_layers, shared_rows
 from plume_memory.model.base import BaseModel
 from plume_memory.policy import Calibration
 from plume_memory.retrieval.reader import question_ids, text_head, text_ids
+from plume_memory.training.ahead import DrawnAhead
 from plume_memory.training.batches import largest_at
 from plume_memory.training.build import card_of
 from plume_memory.training.card import TaskCard
@@ -136,6 +137,9 @@ class RerankingTask:
         self.base, self._settings, self._own, self._data = base, settings, own, data
         self._per_step = settings.run.accumulation * processes
         self._pool: tuple[int, list[list[Choice]]] = (-1, [])
+        self._drawn_ahead = DrawnAhead(
+            self._micro_batch, device=base.device, stride=processes, end=settings.run.steps * self._per_step
+        )
         self._conversations = WrittenConversations([Path(one).expanduser() for one in own.written_conversations])
         self._head = text_head(base, reranked=True)
         count = base.model.config.num_hidden_layers
@@ -152,7 +156,7 @@ class RerankingTask:
     def step(self, step: int, micro: int, process: int) -> StepReport:
         """Run one micro-batch forward."""
         del process
-        choices = self._micro_batch(step * self._per_step + micro)
+        choices = self._drawn_ahead(step * self._per_step + micro)
         losses, hits = [], []
         with self.base.lock:
             read, tokens = self._read(choices)
@@ -236,7 +240,7 @@ class RerankingTask:
         chosen, own = self._settings, self._own
         asks = chosen.curriculum.asks
         if own.written > 0 and chance.random() < own.written:
-            return self._conversations.choice(chance, asks=asks, sentences=own.turns)
+            return self._conversations.choice(chance, asks=asks, sentences=own.sentences)
         update = chance.random() < chosen.update.share
         sample = (self._data.updates if update else self._data.source).draw(chance, largest=largest, update=update)
         return choice_of(sample, chance, asks=asks, sentences=own.sentences)

@@ -60,12 +60,11 @@ class RerankerSettings(BaseModel):
     sharpness: float = Field(
         default=6.0, gt=0, description="What a nat per token of the question counts in the softmax."
     )
-    sentences: int = Field(default=8, ge=2, description="Most sentences of one text that a question is asked of.")
+    sentences: int = Field(default=8, ge=2, description="Most sentences, or turns, that a question is asked of.")
     written: float = Field(
         default=0.0, ge=0, lt=1, description="Share of texts that are conversations written one by one."
     )
     written_conversations: tuple[str, ...] = Field(default=(), description="Their files (training/conversations.py).")
-    turns: int = Field(default=14, ge=2, description="Most turns of a conversation that a question is asked of.")
 
     @model_validator(mode="after")
     def _written_is_there(self) -> Self:

@@ -147,7 +147,7 @@ def test_it_learns_from_conversations_that_were_written_too(
     turns = [{"speaker": "Al", "text": f"I have {n} hats."} for n in range(6)]
     path = tmp_path / "talk.jsonl"
     path.write_text(json.dumps({"turns": turns, "qas": [{"question": "How many?", "turns": [3]}]}))
-    own = RERANKER | {"written": 0.5, "written_conversations": [str(path)], "turns": 4}
+    own = RERANKER | {"written": 0.5, "written_conversations": [str(path)], "sentences": 4}
     task = made(tiny_base("llama"), small(network=own, start=str(network)), fixed(SAMPLES))
     drawn = [choice for number in range(20) for choice in task._micro_batch(number)]
     sizes = {(one.source, len(one.sentences)) for one in drawn}

@@ -1,0 +1,135 @@
+"""How a reader ranks what is proposed: of what answers, which share stands among the first.
+
+    python bench/experiments/ranked.py read OUT.jsonl [--hypernetwork DIR] [--proposing DIR] [--locomo FILE]
+        [--passages squad_v1.1_trainpart4.jsonl.gz] [--dtype float32]
+    python bench/experiments/ranked.py report BEFORE.jsonl AFTER.jsonl ...
+
+`read` writes for every question the log p of each unit that `proposed` shows (words and vectors of `--proposing`, so
+that two readers can be asked about the same units), its lexical score, and which of them answer. The memories: LoCoMo's
+conversations, the conversations and notes of `held_out/`, each file told as one memory, and the first passages of a
+file, told as one. `report` prints recall at 1, 3, 5 and 10 with a weight of the lexical score beside log p, and the
+difference from the first file, paired, with 95 % intervals over questions. One JSON line a figure.
+"""
+
+import argparse
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from common import mean, say
+from locomo import interval
+from proposed import HELD_OUT, Memory, of_held_out, of_locomo
+
+from eval.caches import CountingCache
+from plume_memory.answering.embedded import Embedded
+from plume_memory.engine import Engine
+from plume_memory.records import Transition
+from plume_memory.retrieval.retrieve import proposed
+from plume_memory.segmentation.told import told_of
+from plume_memory.training.sources.matching import holds
+
+PASSAGES = 30
+AT = (1, 3, 5, 10)
+WEIGHTS = (0.0, 0.3, 0.6, 1.0)
+"""Nats that a lexical score of 1 counts beside log p."""
+Line = dict[str, Any]
+
+
+def of_passages(engine: Engine, path: Path) -> Memory:
+    """The first passages of a file as one memory; a sentence that holds an answer answers."""
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        passages = [json.loads(line) for _, line in zip(range(PASSAGES), file, strict=False)]
+    transitions = [Transition(version, one["context"]) for version, one in enumerate(passages, start=1)]
+    parts = told_of(transitions, engine.segmenter.units(transitions))
+    asked = []
+    for passage, part in zip(passages, parts, strict=True):
+        for one in passage["qas"]:
+            gold = {unit.position for unit in part.units if any(holds(unit.text, said) for said in one["answers"])}
+            asked += [(one["question"], [gold])] if gold else []
+    return Memory("passages", list(parts), asked)
+
+
+def memories(engine: Engine, locomo: Path | None, passages: Path | None) -> Iterator[Memory]:
+    """All that there are files for."""
+    yield from of_locomo(engine, locomo) if locomo else ()
+    for path in (HELD_OUT, HELD_OUT.with_stem("conversations_long")):
+        yield of_held_out(engine, path)._replace(name=path.stem)
+    if passages:
+        yield of_passages(engine, passages)
+
+
+def read(given: argparse.Namespace) -> None:
+    """Propose with one network, read with the other."""
+    proposing = Engine.load("smollm2-135m", hypernetwork=given.proposing, dtype=given.dtype)
+    reading = proposing
+    if given.hypernetwork != given.proposing:
+        reading = Engine.load("smollm2-135m", hypernetwork=given.hypernetwork, dtype=given.dtype)
+    with given.out.open("w", encoding="utf-8") as out:
+        for memory in memories(proposing, given.locomo, given.passages):
+            cache = CountingCache()
+            near = Embedded(proposing.embedding, cache, memory.told)
+            index = proposing.index([unit for one in memory.told for unit in one.units])
+            reader = reading.reader.of(cache)
+            for question, gold in memory.asked:
+                units = proposed(index, question, near)
+                log_p = [round(one.log_p, 4) for one in reader.read([unit.text for unit in units], question)]
+                places = {unit.position: at for at, unit in enumerate(units)}
+                scores = {one.unit.position: one.score for one in index.rank(question, delta=0.0, k=len(index))}
+                line = {
+                    "set": memory.name,
+                    "question": question,
+                    "log_p": log_p,
+                    "lexical": [round(scores[position], 4) for position in places],
+                    "answering": [sorted(places[position] for position in own if position in places) for own in gold],
+                }
+                out.write(json.dumps(line, ensure_ascii=False) + "\n")
+            print(memory.name, len(memory.asked), flush=True)
+
+
+def recall(line: Line, weight: float, k: int) -> float:
+    """Share of what answers one question that stands among the first k."""
+    scores = [p + weight * words for p, words in zip(line["log_p"], line["lexical"], strict=True)]
+    first = set(sorted(range(len(scores)), key=lambda at: -scores[at])[:k])
+    return mean([float(bool(first.intersection(own))) for own in line["answering"]])
+
+
+def report(given: argparse.Namespace) -> None:
+    """Print recall, and what it gains on the first file without words."""
+    files = {path.stem: [json.loads(line) for line in path.read_text("utf-8").splitlines()] for path in given.files}
+    before = next(iter(files.values()))
+    for kind in dict.fromkeys(line["set"] for line in before):
+        for name, lines in files.items():
+            for weight in WEIGHTS:
+                row: Line = {"what": "ranked", "set": kind, "reader": name, "words": weight}
+                for k in AT:
+                    pairs = zip(before, lines, strict=True)
+                    both = [(recall(a, 0.0, k), recall(b, weight, k)) for a, b in pairs if a["set"] == kind]
+                    gained = [new - old for old, new in both]
+                    row[f"@{k}"] = mean([new for _, new in both])
+                    row[f"gained@{k}"] = [mean(gained), *interval(gained)]
+                say({**row, "questions": len(both)})
+
+
+def main() -> None:
+    """Read or report."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+    reads = commands.add_parser("read")
+    reads.add_argument("out", type=Path)
+    reads.add_argument("--hypernetwork", default="shipped")
+    reads.add_argument("--proposing", default="shipped")
+    reads.add_argument("--locomo", type=Path)
+    reads.add_argument("--passages", type=Path)
+    reads.add_argument("--dtype")
+    reads.set_defaults(run=read)
+    reports = commands.add_parser("report")
+    reports.add_argument("files", type=Path, nargs="+")
+    reports.set_defaults(run=report)
+    given = parser.parse_args()
+    given.run(given)
+
+
+if __name__ == "__main__":
+    main()
