@@ -1,7 +1,7 @@
 """How a reader ranks what is proposed: of what answers, which share stands among the first.
 
     python bench/experiments/ranked.py read OUT.jsonl [--hypernetwork DIR] [--proposing DIR] [--locomo FILE]
-        [--passages squad_v1.1_trainpart4.jsonl.gz] [--dtype float32]
+        [--passages squad_v1.1_trainpart4.jsonl.gz] [--every 1] [--dtype float32]
     python bench/experiments/ranked.py report BEFORE.jsonl AFTER.jsonl ...
 
 `read` writes for every question the log p of each unit that `proposed` shows (words and vectors of `--proposing`, so
@@ -72,7 +72,7 @@ def read(given: argparse.Namespace) -> None:
             near = Embedded(proposing.embedding, cache, memory.told)
             index = proposing.index([unit for one in memory.told for unit in one.units])
             reader = reading.reader.of(cache)
-            for question, gold in memory.asked:
+            for question, gold in memory.asked[:: given.every]:
                 units = proposed(index, question, near)
                 log_p = [round(one.log_p, 4) for one in reader.read([unit.text for unit in units], question)]
                 places = {unit.position: at for at, unit in enumerate(units)}
@@ -85,7 +85,7 @@ def read(given: argparse.Namespace) -> None:
                     "answering": [sorted(places[position] for position in own if position in places) for own in gold],
                 }
                 out.write(json.dumps(line, ensure_ascii=False) + "\n")
-            print(memory.name, len(memory.asked), flush=True)
+            print(memory.name, len(memory.asked[:: given.every]), flush=True)
 
 
 def recall(line: Line, weight: float, k: int) -> float:
@@ -122,6 +122,7 @@ def main() -> None:
     reads.add_argument("--proposing", default="shipped")
     reads.add_argument("--locomo", type=Path)
     reads.add_argument("--passages", type=Path)
+    reads.add_argument("--every", type=int, default=1, help="every which question of a memory is asked")
     reads.add_argument("--dtype")
     reads.set_defaults(run=read)
     reports = commands.add_parser("report")
