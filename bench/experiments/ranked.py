@@ -73,15 +73,15 @@ def read(given: argparse.Namespace) -> None:
             index = proposing.index([unit for one in memory.told for unit in one.units])
             reader = reading.reader.of(cache)
             for question, gold in memory.asked[:: given.every]:
-                units = proposed(index, question, near)
+                words = index.score(question)
+                units = proposed(index, question, words, near)
                 log_p = [round(one.log_p, 4) for one in reader.read([unit.text for unit in units], question)]
                 places = {unit.position: at for at, unit in enumerate(units)}
-                scores = {one.unit.position: one.score for one in index.rank(question, delta=0.0, k=len(index))}
                 line = {
                     "set": memory.name,
                     "question": question,
                     "log_p": log_p,
-                    "lexical": [round(scores[position], 4) for position in places],
+                    "lexical": [round(float(words[position]), 4) for position in places],
                     "answering": [sorted(places[position] for position in own if position in places) for own in gold],
                 }
                 out.write(json.dumps(line, ensure_ascii=False) + "\n")

@@ -120,8 +120,9 @@ class States:
         self._kept: dict[str, dict[str, Tensor]] = {"texts": {}, "questions": {}}
         if path.exists():
             with safe_open(path, framework="pt") as file:
-                for kind, own in self._kept.items():
-                    own |= dict(zip(json.loads(file.metadata()[kind]), file.get_tensor(kind), strict=True))
+                for kind in file.keys():  # noqa: SIM118 — no dictionary; a kind that was not begun is missing
+                    names = json.loads(file.metadata()[kind])
+                    self._kept[kind] |= dict(zip(names, file.get_tensor(kind), strict=True))
 
     def read(self, texts: Iterable[str], questions: Iterable[str]) -> None:
         """Read what is not there yet."""

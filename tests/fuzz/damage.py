@@ -29,7 +29,6 @@ def fuzzed(examples: int) -> Callable[[_Test], _Test]:
     def decorate(test: _Test) -> _Test:
         chosen = settings(
             max_examples=examples * TIMES,
-            deadline=None,
             database=None,
             suppress_health_check=list(HealthCheck),
         )

@@ -554,7 +554,6 @@ def test_a_memory_is_what_the_model_says_whatever_is_done_and_whatever_fails(tmp
         settings=settings(
             max_examples=EXAMPLES,
             stateful_step_count=STEPS,
-            deadline=None,
             database=None,
             print_blob=False,
             suppress_health_check=list(HealthCheck),

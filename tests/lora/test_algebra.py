@@ -22,7 +22,7 @@ from plume_memory.lora.algebra import (
 from plume_memory.lora.factors import LoraFactors, Pair
 
 NAME = "mlp.down_proj"
-LAW = settings(max_examples=25, deadline=None)
+LAW = settings(max_examples=25)
 finite = st.floats(-10, 10).filter(lambda c: c == 0 or abs(c) > 1e-3)
 
 

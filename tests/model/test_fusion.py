@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from plume_memory.model.fusion import fuse, js_divergence
@@ -24,7 +24,6 @@ def literal_js(p: list[float], q: list[float]) -> float:
 logits = st.lists(st.floats(-8, 8), min_size=VOCABULARY, max_size=VOCABULARY)
 
 
-@settings(deadline=None)
 @given(logits, logits, st.floats(0, 3), st.floats(0.05, 2))
 def test_fuse_equals_the_equations(g: list[float], e: list[float], lambda_max: float, tau: float) -> None:
     fused = fuse(torch.tensor([g]), torch.tensor([e]), lambda_max=lambda_max, tau=tau)

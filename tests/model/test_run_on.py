@@ -78,7 +78,7 @@ def new_words(text: str) -> list[bool]:
 # --- laws -----------------------------------------------------------------------------------------
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(text=texts(), places=st.lists(st.integers(0, 400), max_size=30))
 def test_what_is_given_is_the_text_or_its_beginning_up_to_a_word_of_the_evidence(text: str, places: list[int]) -> None:
     pieces, ended = given_out(cut(text, places))
@@ -92,7 +92,7 @@ def test_what_is_given_is_the_text_or_its_beginning_up_to_a_word_of_the_evidence
         assert not any(new_words(text)[len(whole.split()) : len(whole.split()) + LONGEST + 1])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(text=texts(), places=st.lists(st.integers(0, 400), max_size=30))
 def test_how_an_answer_is_cut_into_pieces_does_not_matter(text: str, places: list[int]) -> None:
     """A stop text that is held back brings several words at once."""
@@ -101,7 +101,7 @@ def test_how_an_answer_is_cut_into_pieces_does_not_matter(text: str, places: lis
     assert "".join(pieces) == "".join(given_out([text])[0])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(text=texts(), words=st.frozensets(st.sampled_from(["alice", "in", "bern", "and", "x"])))
 def test_an_answer_ends_with_the_word_after_the_longest_row_that_adds_nothing(text: str, words: frozenset[str]) -> None:
     """Against the rule in one line: begun, and more than `LONGEST` whole words in a row without a new term."""

@@ -1,7 +1,7 @@
 """Text assembly on a byte tokenizer, where every character beyond ASCII is split over tokens."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from plume_memory.model.text import TextAssembler
@@ -20,7 +20,6 @@ def pieces(text: str, stop: tuple[str, ...] = ()) -> list[str]:
     return [*made, assembler.finish()]
 
 
-@settings(deadline=None)
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\ufffd<"), max_size=30))
 def test_pieces_join_to_the_text_and_never_hold_half_a_character(text: str) -> None:
     made = pieces(text)

@@ -115,7 +115,7 @@ def test_a_model_of_other_than_plain_layers_keeps_its_own_forward() -> None:
 
 
 @pytest.mark.parametrize("fixed", [False, True])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(moves=st.lists(st.sampled_from(["admit", "admit two", "leave", "step"]), max_size=24), seed=st.integers(0, 99))
 def test_a_row_depends_on_no_row_that_comes_or_goes(fixed: bool, moves: list[str], seed: int) -> None:
     """Every row of a changing batch against the same row alone."""

@@ -42,7 +42,7 @@ def literal_scores(texts: list[str], query: str, k1: float = 1.5) -> list[float]
     return scores
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(texts=TEXTS, query=QUERIES, delta=st.sampled_from([0.0, 0.1, 0.5, 1.0]))
 def test_scores_candidates_and_choice_equal_the_literal_formula(texts, query, delta):
     index = UnitIndex(units(texts))
@@ -56,7 +56,7 @@ def test_scores_candidates_and_choice_equal_the_literal_formula(texts, query, de
     assert index.route(query, delta=delta).unit.position == max(candidates)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(texts=TEXTS, cuts=st.lists(st.integers(0, 12), max_size=4), query=QUERIES)
 def test_an_extended_index_equals_a_rebuilt_one(texts, cuts, query):
     every = units(texts)
@@ -128,7 +128,7 @@ def best(index: UnitIndex, query: str, *, k: int, tied: int) -> list[int]:
     return [one.unit.position for one in index.best(query, k=k, tied=tied)]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(texts=TEXTS, query=QUERIES, k=st.integers(1, 14), more=st.integers(0, 5))
 def test_the_best_are_the_first_by_score_and_those_that_equal_the_last(texts, query, k, more):
     index = UnitIndex(units(texts))

@@ -36,7 +36,7 @@ def pieces(text: str, budget: int, count=words) -> list[str]:
 
 
 @pytest.mark.parametrize("count", [words, quarters, len, joined_costs_more])
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(text=TEXTS, budget=st.integers(1, 40))
 def test_spans_join_to_the_text_and_respect_the_budget(count, text, budget):
     spans = segment(text, budget_tokens=budget, count_tokens=count)

@@ -78,7 +78,7 @@ def test_a_piece_without_a_letter_goes_with_the_next_sentence_or_the_last():
     assert all(told[0].text[unit.start : unit.end] == unit.text for unit in units)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(text=TEXTS, budget=st.integers(1, 40))
 def test_single_sentences_lose_no_word_and_respect_the_budget(text, budget):
     assume(form_of(text) is None)  # else: tests/segmentation/forms

@@ -302,7 +302,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Database, 
         yield database, folder / "alice.plume"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(data=st.data())
 def test_any_damage_is_an_error_of_ours_and_never_half_a_memory(
     whole: tuple[Database, Path], data: st.DataObject

@@ -133,7 +133,7 @@ def test_a_repeated_key_forgets_once(filled: Log):
 STEP = st.tuples(st.sampled_from(["update", "update", "rollback", "forget", "forget", "fork"]), st.integers(0, 99))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(steps=st.lists(STEP, min_size=1, max_size=25))
 def test_every_mix_of_entries_and_forks_replays_to_the_state(steps: list[tuple[str, int]]):
     """Against lists: states[v] are the updates that hold at version v."""

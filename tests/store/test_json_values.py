@@ -32,7 +32,7 @@ def nested(depth: int, *, in_lists: bool = False) -> Any:
     return inner
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(metadata=st.dictionaries(ANY_TEXT, VALUES, max_size=3) | st.sampled_from([195, 199, 200, 201, 260]).map(nested))
 def test_what_an_update_takes_an_export_writes_and_an_import_reads(tmp_path_factory, metadata):
     folder = tmp_path_factory.mktemp("round")

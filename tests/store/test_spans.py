@@ -36,7 +36,7 @@ def test_white_space_at_a_cut_is_tidied_as_defined(text: str, spans: list[tuple[
 TEXT = st.text(alphabet="ab .\n", min_size=1, max_size=30)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(data=st.data(), text=TEXT)
 def test_an_erased_text_reads_as_the_forgotten_one_did_before(data: st.DataObject, text: str) -> None:
     """Forgets and erasures in any order: what holds depends on what was taken, not on how."""
@@ -60,7 +60,7 @@ def test_an_erased_text_reads_as_the_forgotten_one_did_before(data: st.DataObjec
     assert "".join(held_text(now, current_cuts(cuts)).split()) == "".join(kept)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(data=st.data(), length=st.integers(4, 40))
 def test_a_span_is_found_again_in_another_copy(data: st.DataObject, length: int) -> None:
     left, erased = list(range(length)), []

@@ -219,7 +219,7 @@ def test_the_curriculum_is_linear_between_its_points() -> None:
 
 
 @given(st.integers(0, 600))
-@hypothesis_settings(max_examples=30, deadline=None)
+@hypothesis_settings(max_examples=30)
 def test_the_curriculum_never_falls_between_rising_points(step: int) -> None:
     points = ((0, 2), (300, 6), (1200, 16))
     assert largest_at(points, step) <= largest_at(points, step + 1) <= largest_at(points, step) + 1

@@ -145,7 +145,7 @@ def test_values_are_trimmed_and_open_sentences_as_declared(kind):
     assert not opens_sentence(kind) or not any(value[0].islower() for value in values if kind != "device")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(seed=SEEDS, largest=st.integers(1, 40))
 def test_every_answer_stands_in_the_text_and_each_fact_is_asked_once(seed, largest):
     sample = drawn(seed, largest=largest)
@@ -159,7 +159,7 @@ def test_every_answer_stands_in_the_text_and_each_fact_is_asked_once(seed, large
         assert ask.stale is None
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(seed=SEEDS, largest=st.integers(1, 40))
 def test_an_update_states_the_new_values_and_never_the_stale_ones(seed, largest):
     sample = drawn(seed, largest=largest, update=True)
@@ -182,7 +182,7 @@ def test_updates_are_short_corrections_in_about_a_third_of_cases_and_restate_fac
     assert 0.3 < restating / len(samples) < 0.8
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(seed=SEEDS, count=st.integers(1, 64))
 def test_no_subject_has_a_relation_twice_and_no_name_is_part_of_another(seed, count):
     facts = draw_facts(random.Random(seed), RELATIONS, count)
@@ -192,7 +192,7 @@ def test_no_subject_has_a_relation_twice_and_no_name_is_part_of_another(seed, co
     assert not [(one, other) for one in subjects for other in subjects if one != other and one in other]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(seed=SEEDS, count=st.integers(1, 20))
 def test_no_two_relations_of_a_topic_are_told_of_one_subject(seed, count):
     """ "Where do I live?" has two answers where a text names a city and a street."""
@@ -215,7 +215,7 @@ def test_facts_cluster_by_subject_and_by_relation():
 
 
 @given(seed=SEEDS, update=st.booleans())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_the_same_state_gives_the_same_sample(seed, update):
     assert drawn(seed, update=update) == drawn(seed, update=update, source=FactSource("facts"))
 

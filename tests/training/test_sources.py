@@ -122,7 +122,7 @@ def test_a_multi_hop_context_is_cut_to_its_supporting_paragraphs_among_others(tm
         assert count_words(text) <= 40
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(seed=SEEDS)
 def test_an_edited_passage_holds_the_new_value_and_no_stale_one(seed, tmp_path_factory):
     path = tmp_path_factory.getbasetemp() / "towns.jsonl"

@@ -98,7 +98,7 @@ def words(text: str) -> set[str]:
     return set(re.findall(r"\w+", text.lower()))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(text=st.one_of(MIXED, st.text(max_size=200)), form=FORMS, budget=st.integers(8, 60))
 def test_units_lose_no_word_and_stay_within_the_text_and_the_budget(text, form, budget):
     units = cut(text, form, budget)
@@ -113,7 +113,7 @@ def test_units_lose_no_word_and_stay_within_the_text_and_the_budget(text, form, 
         assert not {word for word in words(text) - said if not word.isdigit()} - {"webvtt"}
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(text=st.one_of(MAILS, st.builds(str.__add__, st.sampled_from(HEADS), MAILS)), form=FORMS)
 def test_a_mail_that_no_parser_can_read_is_read_all_the_same(text, form):
     cut(text, form, 40)
@@ -137,7 +137,7 @@ def test_what_the_parsers_fail_at_is_told(text):
     assert any("I live in Bern" in unit.text for unit in cut(text, None, 40))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(text=MIXED)
 def test_units_are_the_same_each_time(text):
     assert cut(text, None, 40) == cut(text, None, 40)
