@@ -93,14 +93,13 @@ def main() -> None:
         index = engine.index([unit for one in memory.told for unit in one.units])
         near = Embedded(engine.embedding, CountingCache(), memory.told)
         for question, gold in memory.asked:
-            scores = index.score(question)
-            words = index.best_of(scores, k=TIED, tied=TIED)
+            words = index.best(question, k=TIED, tied=TIED)
             like = list(islice((at for at in near.nearest(question) if not only_asks(index[at])), TIED))
             ways = {
-                "words": [unit.position for unit in proposed(index, question, scores, None)],
+                "words": [unit.position for unit in proposed(index, question, None)],
                 "vectors": like[:SHORTLIST],
                 "24 by words, 8 by vectors": as_before(words, like),
-                "fused": [unit.position for unit in proposed(index, question, scores, near)],
+                "fused": [unit.position for unit in proposed(index, question, near)],
             }
             for name, read in ways.items():
                 share = mean([float(bool(own & set(read))) for own in gold])

@@ -4,16 +4,18 @@
         [--passages squad_v1.1_trainpart4.jsonl.gz] [--every 1] [--dtype float32]
     python bench/experiments/ranked.py report BEFORE.jsonl AFTER.jsonl ...
 
-`read` writes for every question the log p of each unit that `proposed` shows (words and vectors of `--proposing`, so
-that two readers can be asked about the same units), its lexical score, and which of them answer. The memories: LoCoMo's
-conversations, the conversations and notes of `held_out/`, each file told as one memory, and the first passages of a
-file, told as one. `report` prints recall at 1, 3, 5 and 10 with a weight of the lexical score beside log p, and the
-difference from the first file, paired, with 95 % intervals over questions. One JSON line a figure.
+`read` writes for every question, by its number, the log p of each unit that `proposed` shows (by words and the vectors
+of `--proposing`, so that two readers can be asked about the same units), its lexical score, and which of them answer.
+The memories: LoCoMo's conversations, the conversations and notes of `held_out/`, each file told as one memory, and the
+first passages of a file, told as one. `report` prints recall at 1, 3, 5 and 10 with a weight of the lexical score
+beside log p, and the difference from the first file without words, paired, with 95 % intervals over questions. One JSON
+line a figure.
 """
 
 import argparse
 import gzip
 import json
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -66,50 +68,59 @@ def read(given: argparse.Namespace) -> None:
     reading = proposing
     if given.hypernetwork != given.proposing:
         reading = Engine.load("smollm2-135m", hypernetwork=given.hypernetwork, dtype=given.dtype)
+    asked: Counter[str] = Counter()
     with given.out.open("w", encoding="utf-8") as out:
         for memory in memories(proposing, given.locomo, given.passages):
             cache = CountingCache()
             near = Embedded(proposing.embedding, cache, memory.told)
             index = proposing.index([unit for one in memory.told for unit in one.units])
             reader = reading.reader.of(cache)
-            for question, gold in memory.asked[:: given.every]:
+            for at in range(0, len(memory.asked), given.every):
+                question, gold = memory.asked[at]
                 words = index.score(question)
-                units = proposed(index, question, words, near)
+                units = proposed(index, question, near)
                 log_p = [round(one.log_p, 4) for one in reader.read([unit.text for unit in units], question)]
                 places = {unit.position: at for at, unit in enumerate(units)}
                 line = {
                     "set": memory.name,
-                    "question": question,
+                    "question": asked[memory.name] + at,
                     "log_p": log_p,
                     "lexical": [round(float(words[position]), 4) for position in places],
                     "answering": [sorted(places[position] for position in own if position in places) for own in gold],
                 }
                 out.write(json.dumps(line, ensure_ascii=False) + "\n")
-            print(memory.name, len(memory.asked[:: given.every]), flush=True)
+            asked[memory.name] += len(memory.asked)
+            print(memory.name, len(range(0, len(memory.asked), given.every)), flush=True)
 
 
 def recall(line: Line, weight: float, k: int) -> float:
     """Share of what answers one question that stands among the first k."""
     scores = [p + weight * words for p, words in zip(line["log_p"], line["lexical"], strict=True)]
-    first = set(sorted(range(len(scores)), key=lambda at: -scores[at])[:k])
+    first = set(sorted(range(len(scores)), key=lambda at: (-scores[at], -at))[:k])  # the later first, as in retrieve
     return mean([float(bool(first.intersection(own))) for own in line["answering"]])
 
 
 def report(given: argparse.Namespace) -> None:
-    """Print recall, and what it gains on the first file without words."""
-    files = {path.stem: [json.loads(line) for line in path.read_text("utf-8").splitlines()] for path in given.files}
+    """Print recall, and what it gains on the first file without words; of the questions that all files have."""
+    files = {path.stem: _by_question(path) for path in given.files}
     before = next(iter(files.values()))
-    for kind in dict.fromkeys(line["set"] for line in before):
-        for name, lines in files.items():
+    shared = [key for key in before if all(key in own for own in files.values())]
+    for kind in dict.fromkeys(kind for kind, _ in shared):
+        keys = [key for key in shared if key[0] == kind]
+        for name, own in files.items():
             for weight in WEIGHTS:
-                row: Line = {"what": "ranked", "set": kind, "reader": name, "words": weight}
+                row: Line = {"what": "ranked", "set": kind, "reader": name, "words": weight, "questions": len(keys)}
                 for k in AT:
-                    pairs = zip(before, lines, strict=True)
-                    both = [(recall(a, 0.0, k), recall(b, weight, k)) for a, b in pairs if a["set"] == kind]
-                    gained = [new - old for old, new in both]
-                    row[f"@{k}"] = mean([new for _, new in both])
+                    found = [recall(own[key], weight, k) for key in keys]
+                    gained = [new - recall(before[key], 0.0, k) for new, key in zip(found, keys, strict=True)]
+                    row[f"@{k}"] = mean(found)
                     row[f"gained@{k}"] = [mean(gained), *interval(gained)]
-                say({**row, "questions": len(both)})
+                say(row)
+
+
+def _by_question(path: Path) -> dict[tuple[str, int], Line]:
+    lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    return {(line["set"], line["question"]): line for line in lines}
 
 
 def main() -> None:

@@ -151,26 +151,15 @@ class UnitIndex:
             order = np.concatenate([order, _falling(scores, np.flatnonzero(~is_candidate))])
         return [ScoredUnit(self[int(i)], float(scores[i])) for i in order[:k]]
 
-    def best(self, query: str, *, k: int, tied: int) -> list[ScoredUnit]:
-        """Return the best units for a query; see `best_of`."""
-        return self.best_of(self.score(query), k=k, tied=tied)
-
-    def best_of(
-        self, scores: NDArray[np.float64], *, k: int, tied: int, without: Container[int] = ()
-    ) -> list[ScoredUnit]:
+    def best(self, query: str, *, k: int, tied: int, without: Container[int] = ()) -> list[ScoredUnit]:
         """Return the `k` best units that are no questions, by falling score, and up to `tied` that equal the last.
 
         Those at the positions in `without` are left out.
 
         Of all items under a heading that the query names none is better than another, so none is left out by its
         place alone.
-
-        Args:
-            scores: of all units (`score`).
-            k: most units.
-            tied: most units with those that equal the last.
-            without: positions that are left out.
         """
+        scores = self.score(query)
         order = (int(i) for i in _falling(scores, np.arange(len(self))))
         eligible = (i for i in order if i not in without and not only_asks(self[i]))
         best = list(islice(eligible, k))

@@ -6,9 +6,6 @@ from dataclasses import replace
 from itertools import islice
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 from plume_memory.errors import InvalidInput
 from plume_memory.policy import AnswerPolicy
 from plume_memory.records import Overrules, ScoredUnit, Unit
@@ -26,10 +23,6 @@ TIED = 64
 
 DOUBT_NATS = 0.85
 """How much less likely the question may be behind what replaced a unit by the judge, in nats a token; else it stays."""
-
-WORDS_NATS = 0.6
-"""What a lexical score of 1 counts beside the reader's log p, in nats a token: a reader takes paraphrases in its
-stride, and of units that are alike for it the one with the question's own words is more often meant."""
 
 NOTHING_RETIRED: Retired = {}
 
@@ -65,11 +58,11 @@ def retrieve(
 ) -> list[ScoredUnit]:
     """Return units by falling score; with `retrieval="lexical"` in METHOD's order of activation.
 
-    The reader reads those that hold and are no questions, the best by words and vectors, and ranks them with their
-    words (`WORDS_NATS`); behind them come the others, by their words. A blank question has no likelihood: the units
-    come latest first. What the judge retired is read too, beside what took its place: it still holds for a question
-    that is much less likely behind that (`DOUBT_NATS`). What no judge retired may be superseded for this question
-    (recency.py): such a unit stands just before the likeliest of those it supersedes, and these are flagged.
+    The reader reads those that hold and are no questions, the best by words and vectors; behind them come the others,
+    by their words. A blank question has no likelihood: the units come latest first. What the judge retired is read too,
+    beside what took its place: it still holds for a question that is much less likely behind that (`DOUBT_NATS`). What
+    no judge retired may be superseded for this question (recency.py): such a unit stands just before the likeliest of
+    those it supersedes, and these are flagged.
 
     Args:
         index: the units of a history.
@@ -95,13 +88,12 @@ def retrieve(
         ranked = [_flagged(one, retired) for one in found if one.unit.position not in without]
         return sorted(ranked, key=lambda one: one.superseded)[:k]  # stable
     said = {at for at, by in retired.items() if not by}
-    words = index.score(question)
-    units = proposed(index, question, words, near, retired, without | said)
+    units = proposed(index, question, near, retired, without | said)
     readings = reader.read([unit.text for unit in units], question) if units else []
     gone = _gone(units, readings, retired)
     holding = [at for at in range(len(units)) if at not in gone]
-    read = _by_recency([units[at] for at in holding], question, [readings[at] for at in holding], words, overrules)
-    read += [_read(units[at], readings[at], words, superseded=True) for at in sorted(gone)]
+    read = _by_recency([units[at] for at in holding], question, [readings[at] for at in holding], overrules)
+    read += [ScoredUnit(units[at], _probability(readings[at].log_p), readings[at].gain, True) for at in sorted(gone)]
     if len(read) >= k:
         return read
     seen = without | {one.unit.position for one in read}
@@ -114,7 +106,6 @@ def retrieve(
 def proposed(
     index: UnitIndex,
     question: str,
-    words: NDArray[np.float64],
     near: Nears | None,
     retired: Retired = NOTHING_RETIRED,
     without: frozenset[int] = frozenset(),
@@ -122,17 +113,18 @@ def proposed(
     """Return what is read, in temporal order: by words and vectors where not all is, else by words alone.
 
     And what took the place of one of them, whatever its words. By words alone those that equal the last are read too;
-    vectors tell them apart. `words`: `index.score(question)`. See `retrieve` for the other arguments.
+    vectors tell them apart. See `retrieve` for the arguments.
     """
     like: list[int] = []
     if near is not None and len(index) > SHORTLIST:
         eligible = (at for at in near.nearest(question) if at not in without and not only_asks(index[at]))
         like = list(islice(eligible, FUSED))
     if like:
-        found = index.best_of(words, k=FUSED, tied=FUSED, without=without)
-        chosen = _fused([one.unit.position for one in found if one.score > 0], like)[:SHORTLIST]
+        words = index.best(question, k=FUSED, tied=FUSED, without=without)
+        chosen = _fused([one.unit.position for one in words if one.score > 0], like)[:SHORTLIST]
     else:
-        chosen = [one.unit.position for one in index.best_of(words, k=SHORTLIST, tied=TIED, without=without)]
+        words = index.best(question, k=SHORTLIST, tied=TIED, without=without)
+        chosen = [one.unit.position for one in words]
     heirs = {later for position in chosen for later in retired.get(position, ())} - without
     return [index[position] for position in sorted(heirs.union(chosen))]
 
@@ -163,29 +155,25 @@ def _gone(units: Sequence[Unit], readings: Sequence[Reading], retired: Retired) 
 
 
 def _by_recency(
-    units: Sequence[Unit],
-    question: str,
-    readings: Sequence[Reading],
-    words: NDArray[np.float64],
-    overrules: Mapping[int, Overrules] | None,
+    units: Sequence[Unit], question: str, readings: Sequence[Reading], overrules: Mapping[int, Overrules] | None
 ) -> list[ScoredUnit]:
     """As reader and words rank them; units in temporal order."""
-    found = verdicts(units, question, [one.log_p for one in readings], overrules)
-    scores = [_read(unit, reading, words).score for unit, reading in zip(units, readings, strict=True)]
+    log_p = [one.log_p for one in readings]
+    found = verdicts(units, question, log_p, overrules)
     order: dict[int, bool] = {}
-    for i in sorted(range(len(units)), key=lambda i: (-scores[i], -i)):
+    for i in sorted(range(len(units)), key=lambda i: (-log_p[i], -i)):
         newest, about = found[i]
         order.setdefault(newest, not about)
         order.setdefault(i, True)
-    return [_read(units[i], readings[i], words, superseded=superseded) for i, superseded in order.items()]
-
-
-def _read(unit: Unit, reading: Reading, words: NDArray[np.float64], *, superseded: bool = False) -> ScoredUnit:
-    """Score by reader and words: exp(log p − `WORDS_NATS` · (1 − lexical score)), within (0, 1)."""
-    ranked = reading.log_p - WORDS_NATS * (1.0 - float(words[unit.position]))
-    score = min(max(math.exp(ranked), 5e-324), math.nextafter(1.0, 0.0))  # 0 and 1 are rounding
-    return ScoredUnit(unit, score, reading.gain, superseded)
+    return [
+        ScoredUnit(units[i], _probability(log_p[i]), readings[i].gain, superseded) for i, superseded in order.items()
+    ]
 
 
 def _flagged(one: ScoredUnit, retired: Retired) -> ScoredUnit:
     return replace(one, superseded=True) if one.unit.position in retired else one
+
+
+def _probability(log_p: float) -> float:
+    """Exp of it, within (0, 1): 0 and 1 are rounding."""
+    return min(max(math.exp(log_p), 5e-324), math.nextafter(1.0, 0.0))
