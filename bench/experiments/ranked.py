@@ -4,16 +4,17 @@
         [--passages squad_v1.1_trainpart4.jsonl.gz] [--every 1] [--dtype float32]
     python bench/experiments/ranked.py report BEFORE.jsonl AFTER.jsonl ...
 
-`read` writes for every question, by its number, the log p of each unit that `proposed` shows (by words and the vectors
-of `--proposing`, so that two readers can be asked about the same units), its lexical score, and which of them answer.
-The memories: LoCoMo's conversations, the conversations and notes of `held_out/`, each file told as one memory, and the
-first passages of a file, told as one. `report` prints recall at 1, 3, 5 and 10 with a weight of the lexical score
-beside log p, and the difference from the first file without words, paired, with 95 % intervals over questions. One JSON
-line a figure.
+`read` writes for every question, by its number and a hash, the log p of each unit that `proposed` shows (by words and
+the vectors of `--proposing`, so that two readers can be asked about the same units), its lexical score, and which of
+them answer. The memories: LoCoMo's conversations, the conversations and notes of `held_out/`, each file told as one
+memory, and the first passages of a file, told as one. `report` prints recall at 1, 3, 5 and 10 with a weight of the
+lexical score beside log p, and the difference from the first file without words, paired, with 95 % intervals over
+questions. One JSON line a figure.
 """
 
 import argparse
 import gzip
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -79,13 +80,14 @@ def read(given: argparse.Namespace) -> None:
                 question, gold = memory.asked[at]
                 words = index.score(question)
                 units = proposed(index, question, near)
-                log_p = [round(one.log_p, 4) for one in reader.read([unit.text for unit in units], question)]
+                log_p = [round(one.log_p, 3) for one in reader.read([unit.text for unit in units], question)]
                 places = {unit.position: at for at, unit in enumerate(units)}
                 line = {
                     "set": memory.name,
                     "question": asked[memory.name] + at,
+                    "asked": hashlib.sha256(question.encode()).hexdigest()[:8],
                     "log_p": log_p,
-                    "lexical": [round(float(words[position]), 4) for position in places],
+                    "lexical": [round(float(words[position]), 3) for position in places],
                     "answering": [sorted(places[position] for position in own if position in places) for own in gold],
                 }
                 out.write(json.dumps(line, ensure_ascii=False) + "\n")
@@ -105,7 +107,7 @@ def report(given: argparse.Namespace) -> None:
     files = {path.stem: _by_question(path) for path in given.files}
     before = next(iter(files.values()))
     shared = [key for key in before if all(key in own for own in files.values())]
-    for kind in dict.fromkeys(kind for kind, _ in shared):
+    for kind in dict.fromkeys(kind for kind, *_ in shared):
         keys = [key for key in shared if key[0] == kind]
         for name, own in files.items():
             for weight in WEIGHTS:
@@ -118,9 +120,9 @@ def report(given: argparse.Namespace) -> None:
                 say(row)
 
 
-def _by_question(path: Path) -> dict[tuple[str, int], Line]:
+def _by_question(path: Path) -> dict[tuple[str, int, str], Line]:
     lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    return {(line["set"], line["question"]): line for line in lines}
+    return {(line["set"], line["question"], line["asked"]): line for line in lines}
 
 
 def main() -> None:

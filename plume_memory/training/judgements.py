@@ -11,9 +11,6 @@ from plume_memory.training.cases import ClaimSet, PairSet, Verdict, garbled
 from plume_memory.training.samples import Ask, Sample
 from plume_memory.training.sources.matching import holds
 
-_BY_A_SENTENCE = 0.3
-"""Share of answers that are a sentence of the text, as a memory often answers."""
-
 
 def pairs_of(sample: Sample, chance: random.Random, *, most: int) -> PairSet | None:
     """Take a sentence of an update, and sentences of the text before it; None where there is none to tell from another.
@@ -56,31 +53,24 @@ def claims_of(sample: Sample, chance: random.Random, *, most: int) -> ClaimSet |
         chance.choice(places),
         *chance.sample(range(len(sentences)), min(len(sentences), chance.choice((0, 1, 2)))),
     }
-    told_by = [sentences[i] for i in sorted(shown)]
-    text = " ".join(told_by)
+    text = " ".join(sentences[i] for i in sorted(shown))
     values = [ask.answer for ask in asks]
     said: list[tuple[str, str, bool]] = []
     for ask in asks:
         told = holds(text, ask.answer)
         said.append((ask.question, "", told))
         if told:
-            said.append((ask.question, _answer(ask, ask.answer, told_by, chance), True))
+            said.append((ask.question, _answer(ask, ask.answer, chance), True))
         wrong = [value for value in values if not holds(value, ask.answer) and not holds(ask.answer, value)]
         near = [value for value in wrong if holds(text, value)]
         if near or wrong:
-            said.append((ask.question, _answer(ask, chance.choice(near or wrong), told_by, chance), False))
+            said.append((ask.question, _answer(ask, chance.choice(near or wrong), chance), False))
         elif len(ask.answer) > 3:
-            said.append((ask.question, _answer(ask, garbled(chance, ask.answer), told_by, chance), False))
+            said.append((ask.question, _answer(ask, garbled(chance, ask.answer), chance), False))
     return ClaimSet(text, tuple(chance.sample(said, min(len(said), most))))
 
 
-def _answer(ask: Ask, value: str, sentences: Sequence[str], chance: random.Random) -> str:
-    """Say a value: alone, in the reply that is known, or by a sentence that gives it and no right one beside it."""
-    if chance.random() < _BY_A_SENTENCE:
-        saying = [one for one in sentences if holds(one, value)]
-        saying = [one for one in saying if value == ask.answer or not holds(one, ask.answer)]
-        if saying:
-            return chance.choice(saying)
+def _answer(ask: Ask, value: str, chance: random.Random) -> str:
     if ask.reply is None or chance.random() < 0.35 or ask.reply.count(ask.answer) != 1:
         return value
     return ask.reply.replace(ask.answer, value)

@@ -40,7 +40,7 @@ def path_of(root: Path, sha256: str) -> Path:
     return root / sha256[:2] / sha256[2:4] / sha256
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(content=st.binary(max_size=3000))
 def test_get_gives_what_was_put(store: ArtifactStore, content: bytes):
     sha256 = store.put(content)

@@ -181,7 +181,7 @@ def test_a_rollback_to_a_version_that_is_not_there_is_refused(log: Log):
     assert log.head("alice").number == 1
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(steps=st.lists(st.one_of(st.none(), st.integers(0, 30)), min_size=1, max_size=25))
 def test_replaying_the_log_gives_the_state(steps: list[int | None]):
     with Database("sqlite://") as database:

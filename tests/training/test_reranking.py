@@ -21,6 +21,7 @@ from plume_memory.model.base import BaseModel
 from plume_memory.policy import AnswerPolicy, Calibration
 from plume_memory.retrieval.reader import Reader
 from plume_memory.testing import tiny_base
+from plume_memory.training.ahead import DrawnAhead
 from plume_memory.training.build import build
 from plume_memory.training.choices import Choice
 from plume_memory.training.data import Data, read_data
@@ -139,6 +140,12 @@ def test_a_step_is_a_function_of_its_number(small: Small, network: Path) -> None
     figures = tasks[0].evaluate(0)
     assert figures == tasks[1].evaluate(3)
     assert set(figures) <= {"first_1"}, "one fact is one sentence or two"
+
+
+def test_other_processes_draw_what_the_trainer_draws(small: Small, network: Path) -> None:
+    task = made(tiny_base("llama"), small(network=RERANKER, start=str(network)))
+    ahead = DrawnAhead(task._micro_batch, device=torch.device("cuda"), stride=1, end=5)
+    assert [ahead(number) for number in range(5)] == [task._micro_batch(number) for number in range(5)]
 
 
 def test_it_learns_from_conversations_that_were_written_too(
