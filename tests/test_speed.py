@@ -23,7 +23,7 @@ def test_a_fused_step_costs_little_more_than_a_base_step_and_less_than_hugging_f
 
     found: list[dict[str, float]] = []
     for _ in range(5):
-        found.append(bench.measure(smollm2, 20, 64))
+        found.append(bench.measure(smollm2, None, 20, 64))
         if found[-1]["fused/base"] < 1.7 and found[-1]["modules_fused/fused"] > 1.0:
             return
     pytest.fail(f"five times in a row: {found}")

@@ -29,9 +29,9 @@ from plume_memory.terms import FIRST_PERSON, FUNCTION_WORDS, possessors, speaks_
 
 _PLURAL = re.compile(r"\w{2,}[^\W\d_sui]s")
 
-REACH_NATS = 0.65
+REACH_NATS = 0.6
 """How much less likely a superseding unit may make the question than what it supersedes, in nats a token of the reader
-that ships: 1.3 times as many as of the one for which 0.5 was chosen."""
+that ships, whose nats are 1.3 times as large as those for which 0.5 was chosen."""
 
 SHARED = 0.05
 """Least share of two units' terms, by weight, that both have, if the later one supersedes the earlier."""

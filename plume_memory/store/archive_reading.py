@@ -95,7 +95,7 @@ class _Line(_Strict):
 
 class _DerivationLine(_Strict):
     key: _Sha256
-    kind: Annotated[str, Field(min_length=1, max_length=64, pattern="^[^\x00]*$")]
+    kind: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[^\x00]*$")]
     sha256: _Sha256
 
 

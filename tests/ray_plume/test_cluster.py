@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import httpx2
@@ -179,5 +180,9 @@ def test_a_replica_that_is_killed_loses_nothing_that_was_acknowledged(cluster: C
 
 def pids_of_replicas() -> list[int]:
     """The processes of the replicas, which Ray names so."""
-    below = psutil.Process().children(recursive=True)
-    return [one.pid for one in below if "".join(one.cmdline()[:1]).startswith("ray::ServeReplica:plume:Replica")]
+    found = []
+    for one in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):  # it ended since they were listed
+            if "".join(one.cmdline()[:1]).startswith("ray::ServeReplica:plume:Replica"):
+                found.append(one.pid)
+    return found
