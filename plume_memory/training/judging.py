@@ -7,6 +7,7 @@ An adapter and two linear heads over the frozen base model (retrieval/judge.py),
 Cases come in sets that share a text, which is read once: they are packed behind it, and none sees another.
 """
 
+import itertools
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -49,6 +50,7 @@ ALLOWED: dict[Verdict, tuple[int, ...]] = {"unrelated": (0,), "adds": (1,), "rep
 _Set = TypeVar("_Set", PairSet, ClaimSet)
 _TRIES = 200
 _AT_ONCE = 8
+_FILLED = 0.6
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,12 +223,35 @@ class JudgingTask:
 
     def _scores(self, read: _Read) -> tuple[Tensor, int]:
         """[cases, OUTPUTS] float32 of the cases of some sets, in order, and the tokens read; no case sees another."""
+        states, places, tokens = [], [], 0
+        firsts = list(itertools.accumulate(map(len, read.cases), initial=0))
+        for some in _alike([len(head) + sum(map(len, own)) for head, own in zip(read.heads, read.cases, strict=True)]):
+            own, count = self._states([read.heads[n] for n in some], [read.cases[n] for n in some])
+            states.append(own)
+            places += [place for n in some for place in range(firsts[n], firsts[n + 1])]
+            tokens += count
+        order = torch.tensor(places, device=self.base.device).argsort()
+        return torch.cat(states)[order] @ self.network.weight.T + self.network.bias, tokens
+
+    def _states(self, heads: Sequence[list[int]], cases: Sequence[list[list[int]]]) -> tuple[Tensor, int]:
+        """[cases, D] float32 behind the last token of each, and the tokens read."""
         base = self.base
-        rows = [[Item(tuple(case), (0,), "answer") for case in own] for own in read.cases]
-        packed = pack_behind(read.heads, rows, device=base.device, dtype=base.dtype)
+        rows = [[Item(tuple(case), (0,), "answer") for case in own] for own in cases]
+        packed = pack_behind(heads, rows, device=base.device, dtype=base.dtype)
         adapter = shared_rows(self.network.adapter.factors(), device=base.device, dtype=base.dtype)
-        states = target_states(base, packed, adapter).float()
-        return states @ self.network.weight.T + self.network.bias, packed.tokens
+        return target_states(base, packed, adapter).float(), packed.tokens
+
+
+def _alike(widths: Sequence[int]) -> Iterator[list[int]]:
+    """Rows to read together: each group's narrowest fills at least `_FILLED` of its widest, so that few tokens pad."""
+    group: list[int] = []
+    for n in sorted(range(len(widths)), key=lambda n: -widths[n]):
+        if group and widths[n] < _FILLED * widths[group[0]]:
+            yield group
+            group = []
+        group.append(n)
+    if group:
+        yield group
 
 
 def _few(sets: Sequence[_Set]) -> Iterator[Sequence[_Set]]:

@@ -215,12 +215,13 @@ def shaken(task: JudgingTask) -> None:
 
 @pytest.mark.parametrize("name", ["llama", "gemma2"])
 def test_what_is_trained_is_what_judges(small: Small, network: Path, name: str) -> None:
-    """Alone or in a batch, padded or not, behind a text that others stand behind too."""
+    """Alone or in a batch, padded or not, behind a text that others stand behind too, beside a far longer one."""
     base = tiny_base(name)
     task = made(base, small(network=JUDGE, start=str(network)))
     shaken(task)
-    pairs = [("Al lives in Bern.", "Al moved."), ("Bo eats.", "The moon is made of green cheese, they said.")]
-    claims = [("Al lives in Bern.", "Where does Al live?", "Bern"), ("Bo eats.", "Who?", "")]
+    long = "Cy reads. " * 12
+    pairs = [("Al lives in Bern.", "Al moved."), (long, "Cy eats."), ("Bo eats.", "The moon is made of green cheese.")]
+    claims = [("Al lives in Bern.", "Where does Al live?", "Bern"), (long, "What?", ""), ("Bo eats.", "Who?", "")]
     judge = judge_of(base, task)
     sets = [PairSet(later, ((earlier, "adds"), ("Nothing.", "adds"))) for earlier, later in pairs]
     said = [ClaimSet(text, ((question, answer, True), ("Why?", "", True))) for text, question, answer in claims]
@@ -230,7 +231,7 @@ def test_what_is_trained_is_what_judges(small: Small, network: Path, name: str) 
     wanted = torch.softmax(of_pairs[:, :3], 1)
     torch.testing.assert_close(torch.tensor(judge.verdicts(pairs)), wanted, atol=1e-4, rtol=1e-4)
     torch.testing.assert_close(torch.tensor(judge.support(claims)), of_claims[:, 3], atol=1e-4, rtol=1e-4)
-    assert judge.verdicts([pairs[1]])[0] == pytest.approx(judge.verdicts(pairs)[1], abs=1e-5)
+    assert judge.verdicts([pairs[2]])[0] == pytest.approx(judge.verdicts(pairs)[2], abs=1e-5)
     assert judge.verdicts([]) == judge.support([]) == []
 
 
