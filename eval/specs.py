@@ -68,9 +68,9 @@ Why: docs/decisions (δ). The paper leaves the unit size open.
 EPOCH = 2
 """Raised when code, not settings, changes what a method says: rows of before are then run again. 2: no loop is cut."""
 
-SHIPPED_EPOCH = 6
-"""The same for what only a network's own policy uses: reading, supersession, relevance, retry. 6: how far recency
-reaches, for a reader of larger nats."""
+SHIPPED_EPOCH = 7
+"""The same for what only a network's own policy uses: reading, supersession, relevance, retry. 7: the question's
+words count beside the reader."""
 
 
 class RunSettings(BaseModel):

@@ -308,8 +308,9 @@ class ScoredUnit:
     """Between 0 and 1; 0 only for a unit that has no term of the query.
 
     With `retrieval="lexical"` the equation of METHOD (query-activated memory evidence). With `reader` the geometric
-    mean probability of the query's tokens behind the unit; a unit that was not read has its lexical score times the
-    least of those that were, so it never stands above one of them.
+    mean probability of the query's tokens behind the unit, lowered by the words it lacks (retrieval/retrieve.py); a
+    unit that was not read has its lexical score times the least of those that were, so it never stands above one of
+    them.
     """
     gain: float | None = field(default=None, compare=False)
     """Nats by which reading the unit makes the query likelier than reading no text, summed over the tokens that gain.

@@ -2,14 +2,14 @@
 
     python bench/experiments/ranked.py read OUT.jsonl [--hypernetwork DIR] [--proposing DIR] [--locomo FILE]
         [--passages squad_v1.1_trainpart4.jsonl.gz] [--every 1] [--dtype float32]
-    python bench/experiments/ranked.py report BEFORE.jsonl AFTER.jsonl ...
+    python bench/experiments/ranked.py report BEFORE.jsonl AFTER.jsonl ... [--words shared]
 
 `read` writes for every question, by its number and a hash, the log p of each unit that `proposed` shows (by words and
-the vectors of `--proposing`, so that two readers can be asked about the same units), its lexical score, and which of
-them answer. The memories: LoCoMo's conversations, the conversations and notes of `held_out/`, each file told as one
-memory, and the first passages of a file, told as one. `report` prints recall at 1, 3, 5 and 10 with a weight of the
-lexical score beside log p, and the difference from the first file without words, paired, with 95 % intervals over
-questions. One JSON line a figure.
+the vectors of `--proposing`, so that two readers can be asked about the same units), its lexical score, the share of
+the question's words that it holds, and which of them answer. The memories: LoCoMo's conversations, the conversations
+and notes of `held_out/`, each file told as one memory, and the first passages of a file, told as one. `report` prints
+recall at 1, 3, 5 and 10 with a weight of the words (`--words`) beside log p, and the difference from the first file
+without words, paired, with 95 % intervals over questions. One JSON line a figure.
 """
 
 import argparse
@@ -36,7 +36,7 @@ from plume_memory.training.sources.matching import holds
 PASSAGES = 30
 AT = (1, 3, 5, 10)
 WEIGHTS = (0.0, 0.3, 0.6, 1.0)
-"""Nats that a lexical score of 1 counts beside log p."""
+"""Nats that words count at most beside log p."""
 Line = dict[str, Any]
 
 
@@ -78,7 +78,7 @@ def read(given: argparse.Namespace) -> None:
             reader = reading.reader.of(cache)
             for at in range(0, len(memory.asked), given.every):
                 question, gold = memory.asked[at]
-                words = index.score(question)
+                words, shared = index.score(question), index.shared(question)
                 units = proposed(index, question, near)
                 log_p = [round(one.log_p, 3) for one in reader.read([unit.text for unit in units], question)]
                 places = {unit.position: at for at, unit in enumerate(units)}
@@ -88,6 +88,7 @@ def read(given: argparse.Namespace) -> None:
                     "asked": hashlib.sha256(question.encode()).hexdigest()[:8],
                     "log_p": log_p,
                     "lexical": [round(float(words[position]), 3) for position in places],
+                    "shared": [round(float(shared[position]), 3) for position in places],
                     "answering": [sorted(places[position] for position in own if position in places) for own in gold],
                 }
                 out.write(json.dumps(line, ensure_ascii=False) + "\n")
@@ -95,9 +96,9 @@ def read(given: argparse.Namespace) -> None:
             print(memory.name, len(range(0, len(memory.asked), given.every)), flush=True)
 
 
-def recall(line: Line, weight: float, k: int) -> float:
+def recall(line: Line, words: str, weight: float, k: int) -> float:
     """Share of what answers one question that stands among the first k."""
-    scores = [p + weight * words for p, words in zip(line["log_p"], line["lexical"], strict=True)]
+    scores = [p + weight * held for p, held in zip(line["log_p"], line[words], strict=True)]
     first = set(sorted(range(len(scores)), key=lambda at: (-scores[at], -at))[:k])  # the later first, as in retrieve
     return mean([float(bool(first.intersection(own))) for own in line["answering"]])
 
@@ -113,8 +114,8 @@ def report(given: argparse.Namespace) -> None:
             for weight in WEIGHTS:
                 row: Line = {"what": "ranked", "set": kind, "reader": name, "words": weight, "questions": len(keys)}
                 for k in AT:
-                    found = [recall(own[key], weight, k) for key in keys]
-                    gained = [new - recall(before[key], 0.0, k) for new, key in zip(found, keys, strict=True)]
+                    found = [recall(own[key], given.words, weight, k) for key in keys]
+                    gained = [new - recall(before[key], given.words, 0.0, k) for new, key in zip(found, keys, strict=True)]
                     row[f"@{k}"] = mean(found)
                     row[f"gained@{k}"] = [mean(gained), *interval(gained)]
                 say(row)
@@ -140,6 +141,7 @@ def main() -> None:
     reads.set_defaults(run=read)
     reports = commands.add_parser("report")
     reports.add_argument("files", type=Path, nargs="+")
+    reports.add_argument("--words", choices=("shared", "lexical"), default="lexical")
     reports.set_defaults(run=report)
     given = parser.parse_args()
     given.run(given)

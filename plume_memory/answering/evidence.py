@@ -60,7 +60,7 @@ def is_replaced(unit: ScoredUnit, ranked: Sequence[ScoredUnit]) -> bool:
 
 
 def leads(ranked: Sequence[ScoredUnit], lead: float | None) -> bool:
-    """Return whether the first unit makes the question likelier than the second by `lead` nats a token."""
+    """Return whether the first unit stands before the second by `lead` nats a token, of reader and words."""
     if len(ranked) < 2:
         return True
     return lead is not None and math.log(ranked[0].score / ranked[1].score) >= lead

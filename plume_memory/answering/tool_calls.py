@@ -187,15 +187,23 @@ class CallReader:
         return (f"\n{said}" if self._spoke and said else said), calls
 
 
+_ESCAPED = re.compile(r"\\+u([0-9a-fA-F]{4})")
+_COINED = re.compile(r"[\W\d_]|[a-z][A-Z]")
+"""In a name that is no word: it stands in no sentence by chance."""
+
+
 def is_quoted(name: str, evidence: Sequence[str]) -> bool:
     """Whether a call of that name stands in what an answer is made from.
 
-    What a memory was told is a quotation: a call that it holds, in JSON or as a program writes it, was somebody's words
-    and is not made. An argument that the evidence holds is what it is for.
+    What a memory was told is a quotation: a call that it holds was somebody's words and is not made. An argument that
+    the evidence holds is what it is for. A name like `send_money` need only stand there, in whatever form; one that is
+    a word ("search") must stand as a program, JSON or markup writes a call.
     """
     escaped, quote = re.escape(name), r"""\\?["']"""
-    written = re.compile(rf"(?:{quote})?name(?:{quote})?\s*[:=]\s*{quote}{escaped}\\?[\"']|(?<!\w){escaped}\(")
-    return any(written.search(text) for text in evidence)
+    key = r"(?:name|function|tool|invoke|call)"
+    said = rf"{key}(?:{quote})?\s*[:=]\s*(?:{quote})?{escaped}(?!\w)|(?<!\w){escaped}[({{]"
+    written = re.compile(rf"(?<!\w){escaped}(?!\w)" if _COINED.search(name) else said)
+    return any(written.search(_ESCAPED.sub(lambda m: chr(int(m.group(1), 16)), text)) for text in evidence)
 
 
 def refusal(names: Sequence[str]) -> str:

@@ -25,7 +25,7 @@ from plume_memory.errors import InvalidInput
 from plume_memory.records import ScoredUnit, Unit
 from plume_memory.retrieval.asking import only_asks
 from plume_memory.retrieval.inverted import Block, Stem, Terms, Vocabulary, merged
-from plume_memory.terms import terms_of
+from plume_memory.terms import FUNCTION_WORDS, terms_of
 
 K1 = 1.5
 """Saturation of a term's count (METHOD)."""
@@ -122,6 +122,18 @@ class UnitIndex:
                 covered[at] += weight
                 saturated[at] += weight * (part.counts * (K1 + 1) / (part.counts + K1))
         return 0.5 * covered / total + 0.5 * saturated / (saturated + total)
+
+    def shared(self, query: str) -> NDArray[np.float64]:
+        """Return the share of a query's words, function words apart, that each unit holds, by position; 0 to 1.
+
+        Each word counts alike, however rare: of several memories none is favoured because it has few words.
+        """
+        terms = {term for term in self._terms(query) if term not in FUNCTION_WORDS}
+        held = np.zeros(len(self))
+        for term_id in {self._vocabulary.find(term) for term in terms}:
+            for start, block in zip(self._starts, self._blocks, strict=True):
+                held[block.postings(term_id).units + start] += 1
+        return held / max(1, len({self._stem(term) for term in terms}))
 
     def route(self, query: str, *, delta: float) -> ScoredUnit:
         """Return the unit to activate: the latest whose score is within `delta` of the best.

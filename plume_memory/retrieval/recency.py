@@ -2,6 +2,7 @@
 
 The one place where recency counts at question time. A later unit supersedes an earlier one if it
 
+- is of the same speaker, if both speak of themselves: what Anna says of herself is no news of Bo;
 - holds every term of the question that the earlier one holds, `FUNCTION_WORDS` apart, and speaks of me if the question
   and the earlier one do: what was asked about is still what it is about;
 - makes the question at most `REACH_NATS` less likely: a sentence about Alice's work does not supersede where she lives;
@@ -73,6 +74,11 @@ def verdicts(
     return [Verdict(j, j in about) for j in newest]
 
 
+def of_two_speakers(one: Unit, other: Unit) -> bool:
+    """Whether each speaker says something of himself: neither is news of the other."""
+    return one.speaker != other.speaker and speaks_of_me(one.text) and speaks_of_me(other.text)
+
+
 class _Comparison:
     """How much some units, in temporal order, say the same, and what of the question they hold."""
 
@@ -99,6 +105,7 @@ class _Comparison:
             return (
                 versions[j] > versions[i]
                 and not self._overrules.get(versions[j], _NOTHING).keep(versions[i])
+                and not of_two_speakers(self._units[i], self._units[j])
                 and (log_p[j] >= log_p[i] - REACH_NATS if self._whose[j] <= self._whose[i] else log_p[j] > log_p[i])
                 and self._asked[j] >= self._asked[i]
                 and self._shared(i, j) >= SHARED

@@ -24,6 +24,10 @@ TIED = 64
 DOUBT_NATS = 0.85
 """How much less likely the question may be behind what replaced a unit by the judge, in nats a token; else it stays."""
 
+WORDS_NATS = 0.6
+"""What it costs a unit to hold none of the question's words, in nats a token: of units that are alike for the reader,
+which takes paraphrases in its stride, the one with the words asked for is more often meant."""
+
 NOTHING_RETIRED: Retired = {}
 
 FUSED = 64
@@ -58,11 +62,11 @@ def retrieve(
 ) -> list[ScoredUnit]:
     """Return units by falling score; with `retrieval="lexical"` in METHOD's order of activation.
 
-    The reader reads those that hold and are no questions, the best by words and vectors; behind them come the others,
-    by their words. A blank question has no likelihood: the units come latest first. What the judge retired is read too,
-    beside what took its place: it still holds for a question that is much less likely behind that (`DOUBT_NATS`). What
-    no judge retired may be superseded for this question (recency.py): such a unit stands just before the likeliest of
-    those it supersedes, and these are flagged.
+    The reader reads those that hold and are no questions, the best by words and vectors, and ranks them with their
+    words (`WORDS_NATS`); behind them come the others, by their words. A blank question has no likelihood: the units
+    come latest first. What the judge retired is read too, beside what took its place: it still holds for a question
+    that is much less likely behind that (`DOUBT_NATS`). What no judge retired may be superseded for this question
+    (recency.py): such a unit stands just before the best of those it supersedes, and these are flagged.
 
     Args:
         index: the units of a history.
@@ -92,8 +96,11 @@ def retrieve(
     readings = reader.read([unit.text for unit in units], question) if units else []
     gone = _gone(units, readings, retired)
     holding = [at for at in range(len(units)) if at not in gone]
-    read = _by_recency([units[at] for at in holding], question, [readings[at] for at in holding], overrules)
-    read += [ScoredUnit(units[at], _probability(readings[at].log_p), readings[at].gain, True) for at in sorted(gone)]
+    shared = index.shared(question)
+    scored = [_scored(unit, reading, shared[unit.position]) for unit, reading in zip(units, readings, strict=True)]
+    log_p = [reading.log_p for reading in readings]
+    read = _by_recency([scored[at] for at in holding], question, [log_p[at] for at in holding], overrules)
+    read += [replace(scored[at], superseded=True) for at in sorted(gone)]
     if len(read) >= k:
         return read
     seen = without | {one.unit.position for one in read}
@@ -155,25 +162,23 @@ def _gone(units: Sequence[Unit], readings: Sequence[Reading], retired: Retired) 
 
 
 def _by_recency(
-    units: Sequence[Unit], question: str, readings: Sequence[Reading], overrules: Mapping[int, Overrules] | None
+    scored: Sequence[ScoredUnit], question: str, log_p: Sequence[float], overrules: Mapping[int, Overrules] | None
 ) -> list[ScoredUnit]:
     """As reader and words rank them; units in temporal order."""
-    log_p = [one.log_p for one in readings]
-    found = verdicts(units, question, log_p, overrules)
+    found = verdicts([one.unit for one in scored], question, log_p, overrules)
     order: dict[int, bool] = {}
-    for i in sorted(range(len(units)), key=lambda i: (-log_p[i], -i)):
+    for i in sorted(range(len(scored)), key=lambda i: (-scored[i].score, -i)):
         newest, about = found[i]
         order.setdefault(newest, not about)
         order.setdefault(i, True)
-    return [
-        ScoredUnit(units[i], _probability(log_p[i]), readings[i].gain, superseded) for i, superseded in order.items()
-    ]
+    return [replace(scored[i], superseded=superseded) for i, superseded in order.items()]
+
+
+def _scored(unit: Unit, reading: Reading, shared: float) -> ScoredUnit:
+    """Exp of log p, less what the words lack, within (0, 1): 0 and 1 are rounding."""
+    score = math.exp(reading.log_p - WORDS_NATS * (1 - shared))
+    return ScoredUnit(unit, min(max(score, 5e-324), math.nextafter(1.0, 0.0)), reading.gain)
 
 
 def _flagged(one: ScoredUnit, retired: Retired) -> ScoredUnit:
     return replace(one, superseded=True) if one.unit.position in retired else one
-
-
-def _probability(log_p: float) -> float:
-    """Exp of it, within (0, 1): 0 and 1 are rounding."""
-    return min(max(math.exp(log_p), 5e-324), math.nextafter(1.0, 0.0))

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from plume_memory.records import Overrules, Replacement, Unit, Verdict
 from plume_memory.retrieval.asking import only_asks
 from plume_memory.retrieval.lexical import UnitIndex
+from plume_memory.retrieval.recency import of_two_speakers
 
 CANDIDATES = 3
 """Earlier units that a new one is judged against: those most like it by their words. It bounds what an update costs."""
@@ -29,7 +30,9 @@ def candidates(index: UnitIndex, later: Sequence[Unit], overrules: Overrules) ->
         for unit in later
         if not only_asks(unit)
         for one in index.best(unit.text, k=CANDIDATES, tied=CANDIDATES)
-        if one.unit.version not in overrules.replaces and not overrules.keep(one.unit.version)
+        if not of_two_speakers(one.unit, unit)
+        and one.unit.version not in overrules.replaces
+        and not overrules.keep(one.unit.version)
     ]
 
 

@@ -3,8 +3,10 @@
 Which words are such is a list of what English says; what day they mean dateparser says.
 """
 
+from collections.abc import Iterator
 from datetime import date, datetime, time, timedelta
 from functools import lru_cache
+from itertools import pairwise
 
 import regex
 
@@ -12,18 +14,36 @@ _UNIT = r"(?:day|week|month|year)s?"
 _NUMBER = r"(?:\d{1,3}|an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)"
 _WEEKDAY = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
 _RELATIVE = regex.compile(
-    rf"""\b(?:
+    rf"""(?<!\b(?:{_UNIT}|{_WEEKDAY})\ (?:from|before|after)\ )\b(?:
         (?:the\ )?day\ (?:before\ yesterday|after\ tomorrow)
       | yesterday | today | tomorrow | tonight | last\ night
       | (?:last|next|this|this\ coming|this\ past)\ (?:{_WEEKDAY}|week|month|year)
-      | on\ {_WEEKDAY}(?!s)
+      | (?<!\b{_NUMBER}\ {_UNIT}\ )on\ {_WEEKDAY}(?!s)
       | in\ {_NUMBER}\ {_UNIT}(?:['’]?\ time)?
       | {_NUMBER}\ {_UNIT}\ (?:ago|from\ now|earlier)
-    )\b""",
+    )\b(?!\ week\b)""",
     regex.VERBOSE | regex.IGNORECASE,
 )
+"""Not where another day is counted from it: "a week from tomorrow", "a week on Friday", "on Monday week"."""
 _PERIOD = regex.compile(r"\b(week|month|year)s?\b", regex.IGNORECASE)
-_PAST = regex.compile(r"\b(?:was|were|had|did|went|came|saw|met|got|took|made|bought|\w{2,}ed)\b", regex.IGNORECASE)
+_DONE = r"""(?:was|were|had|did|went|came|saw|met|got|took|made|bought|said|told|left|gave|sent|spoke|spent|wrote|ate
+    |(?!(?:need|feed|speed|hundred)\b)\w{2,}ed)"""
+_NOW = r"""(?:\b(?:is|are|am|be|will|shall|can|must|may|might|should|would)\b
+    |\b\w+['’](?:ll|re|m)\b|\bwon['’]t\b|\b(?:it|he|she)['’]s\b)"""
+_VERB = regex.compile(
+    rf"""{_NOW}(?:\ (?:not|be|been|have|being))*(?:\ \w+)?\ {_DONE}\b  # "is planned", "will be opened"
+      | (?P<past>\b(?:(?:has|have)\ (?:\w+\ )?)?{_DONE}\b)
+      | {_NOW} | \b(?:has|have|needs?)\b""",
+    regex.VERBOSE | regex.IGNORECASE,
+)
+_CLAUSE = regex.compile(
+    r"""[.!?;:\n]
+      | (?:,|\b(?:and|but|so))\ (?=(?:i|we|you|he|she|it|they)\b)
+      | \b(?:that|because|when|if|while)\ (?=(?:i|we|you|he|she|it|they|the|my|our|your|his|her|their|on)\b)""",
+    regex.VERBOSE | regex.IGNORECASE,
+)
+_FURTHEST = 200
+"""Characters on either side in which the verb of a weekday is looked for."""
 
 
 def with_dates(text: str, said_at: datetime) -> str:
@@ -36,7 +56,8 @@ def with_dates(text: str, said_at: datetime) -> str:
         text: what was said.
         said_at: when.
     """
-    found = [(match, said) for match in _RELATIVE.finditer(text) if (said := _date_of(match, text, said_at))]
+    phrases = _apart(text, list(_RELATIVE.finditer(text)))
+    found = [(match, said) for match in phrases if (said := _date_of(match, text, said_at))]
     if not found:
         return text
     parts, at = [], 0
@@ -46,13 +67,33 @@ def with_dates(text: str, said_at: datetime) -> str:
     return "".join([*parts, text[at:]])
 
 
+def _apart(text: str, found: "list[regex.Match[str]]") -> "Iterator[regex.Match[str]]":
+    """Yield the phrases that stand for themselves: "a week ago on Tuesday" is one day, and neither of two."""
+    joined = [pair for pair in pairwise(found) if not text[pair[0].end() : pair[1].start()].strip(" ")]
+    parts = {one.start() for pair in joined for one in pair}
+    yield from (one for one in found if one.start() not in parts)
+
+
+def _is_past(match: "regex.Match[str]", text: str) -> bool:
+    """Whether the verb nearest to a weekday in its clause tells what was; one that stands before it goes first."""
+    begun = max(0, match.start() - _FURTHEST)
+    for boundary in _CLAUSE.finditer(text, begun, match.start()):
+        begun = boundary.end()
+    before = list(_VERB.finditer(text, begun, match.start()))
+    if before:
+        return before[-1].group("past") is not None
+    behind = match.end() + text.startswith(",", match.end())  # "On Monday, we met"
+    limit = min(len(text), behind + _FURTHEST)
+    ended = _CLAUSE.search(text, behind, limit)
+    verb = _VERB.search(text, behind, ended.start() if ended else limit)
+    return verb is not None and verb.group("past") is not None
+
+
 def _date_of(match: "regex.Match[str]", text: str, said_at: datetime) -> str | None:
     phrase = " ".join(match.group().lower().removeprefix("this coming").removeprefix("this past").split())
     if text[match.end() : match.end() + 2] == " (" and text[match.end() + 2 : match.end() + 6].isdigit():
         return None  # the text says it itself
-    named = phrase.startswith("on ")
-    begun = max(text.rfind(mark, 0, match.start()) for mark in ".!?\n") + 1
-    past = named and _PAST.search(text, begun, match.end()) is not None
+    past = phrase.startswith("on ") and _is_past(match, text)
     plain = phrase.removesuffix(" time").rstrip("'’").replace(" earlier", " ago")
     day = _parsed(plain, said_at.date(), past)
     if day is None:

@@ -14,7 +14,7 @@ Laws, each held by a test:
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from plume_memory.records import Transition, Unit
 from plume_memory.segmentation.calls import without_calls
@@ -95,14 +95,14 @@ class _Cut:
         self, piece: Piece, text: str, transition: Transition, position: int, *, fits: bool = False
     ) -> Iterator[Unit]:
         """Yield what a piece says; several units where it does not fit the budget."""
-        speaker = piece.speaker or transition.context.speaker
-        time = piece.time or transition.context.observed_at
+        speaker = piece.speaker or (None if piece.is_of_others else transition.context.speaker)
+        time = piece.time or _told_at(transition, piece.days_earlier)
         headings = [*piece.headings, *who_line(speaker, time)]
         room = self.budget if fits else max(self.budget // 2, self.budget - self.count("\n".join(headings[-1:])))
         for start, end, lead, own in self._parts(piece, text, room, fits):
             if not (lead + own).strip():
                 continue
-            dated = own if time is None else with_dates(own, time)
+            dated = own if time is None or piece.is_of_others else with_dates(own, time)
             if dated is not own and self.count(lead + dated) <= self.budget:
                 own = dated
             said = self._headed(headings, lead + own)
@@ -130,6 +130,12 @@ class _Cut:
             if self.count(headed) <= self.budget:
                 return headed
         return said
+
+
+def _told_at(transition: Transition, days_earlier: int) -> datetime | None:
+    """When a text was told, or so many days before; what says that it is older is never of the day it is written."""
+    told = transition.context.observed_at or (transition.written_at if days_earlier else None)
+    return told - timedelta(days=days_earlier) if told else None
 
 
 def who_line(speaker: str | None, time: datetime | None) -> list[str]:

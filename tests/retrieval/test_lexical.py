@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from plume_memory.errors import InvalidInput
 from plume_memory.records import Unit
 from plume_memory.retrieval.lexical import UnitIndex, idf
-from plume_memory.terms import stem_of
+from plume_memory.terms import FUNCTION_WORDS, stem_of, terms_of
 
 WORDS = ["the", "a", "lamp", "Bern", "zurich", "7", "fish", "moon"]
 TEXTS = st.lists(st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join), min_size=1, max_size=12)
@@ -54,6 +54,16 @@ def test_scores_candidates_and_choice_equal_the_literal_formula(texts, query, de
     ranked = index.rank(query, delta=delta, k=len(texts))
     assert [(one.unit.position, one.score) for one in ranked] == [(i, scores[i]) for i in [*candidates[::-1], *others]]
     assert index.route(query, delta=delta).unit.position == max(candidates)
+
+
+@settings(max_examples=100)
+@given(texts=TEXTS, cut=st.integers(0, 12), query=QUERIES)
+def test_shared_is_the_share_of_a_querys_words_that_a_unit_holds(texts, cut, query):
+    every = units(texts)
+    index = UnitIndex(every[:cut], stem=lambda term: term[:3]).extended(every[cut:])
+    asked = {term[:3] for term in terms_of(query) if term not in FUNCTION_WORDS}
+    wanted = [len(asked & {term[:3] for term in terms_of(text)}) / max(1, len(asked)) for text in texts]
+    assert index.shared(query).tolist() == pytest.approx(wanted)
 
 
 @settings(max_examples=150)

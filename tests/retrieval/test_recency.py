@@ -1,6 +1,7 @@
 """Which of some units supersede an earlier one, and which say the same of somebody else."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -10,9 +11,11 @@ from plume_memory.hypernet.fastweight.checkpoint import read_manifest
 from plume_memory.hypernet.reranker import load_reranker
 from plume_memory.hypernet.shipped import shipped_hypernetwork
 from plume_memory.model.base import BaseModel
-from plume_memory.records import Unit
+from plume_memory.records import Overrules, Unit
+from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.retrieval.reader import Reader
 from plume_memory.retrieval.recency import REACH_NATS, Verdict, verdicts
+from plume_memory.retrieval.supersede import candidates
 
 ASKED = "Where does Alice live?"
 BERN, ZURICH = "Alice lives in a flat in Bern.", "Alice now lives in a flat in Zurich."
@@ -50,6 +53,33 @@ def test_a_later_unit_that_lost_what_was_asked_about_supersedes_nothing() -> Non
     assert current(units, asked="What is the code of room 12?") == {0}
     assert current(units, asked="What is the code of room 14?") == {1}
     assert current(units, asked="What is the code?") == {1}, "asked about no room, the later supersedes"
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "asked"),
+    [
+        ("I am allergic to peanuts.", "I am not allergic to peanuts.", "Who is allergic to peanuts?"),
+        ("I live in Bern.", "I live in Bern now too.", "Who lives in Bern?"),
+        ("My desk is by the door.", "My desk is by the window.", "Where is the desk?"),
+    ],
+)
+def test_what_one_says_of_himself_is_no_news_of_another_speaker(earlier: str, later: str, asked: str) -> None:
+    first, second = told(earlier, later)
+    for speakers, left in (
+        (("Bo", "Anna"), {0, 1}),
+        ((None, "Anna"), {0, 1}),
+        (("Bo", "Bo"), {1}),
+        ((None, None), {1}),
+    ):
+        units = [replace(one, speaker=speaker) for one, speaker in zip((first, second), speakers, strict=True)]
+        assert current(units, asked=asked) == left, speakers
+        index = UnitIndex(units[:1])
+        assert len(candidates(index, units[1:], Overrules())) == 2 - len(left), "nor is the judge asked"
+
+
+def test_what_a_speaker_says_of_somebody_else_is_news_whoever_said_it_before() -> None:
+    units = [replace(one, speaker=speaker) for one, speaker in zip(told(BERN, ZURICH), ("Bo", "Anna"), strict=True)]
+    assert current(units) == {1}
 
 
 @pytest.mark.parametrize(

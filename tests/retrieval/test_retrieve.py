@@ -16,7 +16,8 @@ from plume_memory.retrieval.asking import only_asks
 from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.retrieval.reader import Reading
 from plume_memory.retrieval.recency import verdicts
-from plume_memory.retrieval.retrieve import DOUBT_NATS, SHORTLIST, TIED, retrieve
+from plume_memory.retrieval.retrieve import DOUBT_NATS, SHORTLIST, TIED, WORDS_NATS, retrieve
+from plume_memory.terms import FUNCTION_WORDS, terms_of
 
 ASKED = "Where does Alice live?"
 BERN, ZURICH = "Alice lives in a flat in Bern.", "Alice now lives in a flat in Zurich."
@@ -54,6 +55,12 @@ def ranked(index: UnitIndex, log_p: Sequence[float], asked: str = ASKED, k: int 
 # --- the rule -------------------------------------------------------------------------------------
 
 
+def lacks(text: str, question: str) -> float:
+    """Nats that the words of a question cost a text that lacks them."""
+    asked = set(terms_of(question)) - FUNCTION_WORDS
+    return WORDS_NATS * (1 - len(asked & set(terms_of(text))) / max(1, len(asked)))
+
+
 def literal(index: UnitIndex, question: str, log_p: dict[str, float], k: int) -> list[tuple[int, float, bool | None]]:
     """(position, score, superseded or None where it was not read), rule by rule; slow on purpose."""
     words = index.score(question).tolist()
@@ -64,11 +71,12 @@ def literal(index: UnitIndex, question: str, log_p: dict[str, float], k: int) ->
     judged = verdicts([index[i] for i in shortlist], question, [log_p[index[i].text] for i in shortlist])
     newest = {i: shortlist[one.newest] for i, one in zip(shortlist, judged, strict=True)}
     about = {shortlist[one.newest]: one.about for one in judged}
+    score = {i: math.exp(log_p[index[i].text] - lacks(index[i].text, question)) for i in shortlist}
     found: list[tuple[int, float, bool | None]] = []
-    for i in sorted(shortlist, key=lambda i: (-log_p[index[i].text], -i)):
+    for i in sorted(shortlist, key=lambda i: (-score[i], -i)):
         for own, superseded in ((newest[i], not about[newest[i]]), (i, True)):
             if own not in [listed for listed, *_ in found]:
-                found.append((own, math.exp(log_p[index[own].text]), superseded))
+                found.append((own, score[own], superseded))
     least = min((score for _, score, _ in found), default=1.0)
     rest = [(i, words[i] * least, None) for i in by_words if i not in shortlist]
     return [*found, *rest[: max(0, k - len(found))]]
@@ -171,8 +179,8 @@ def test_likelihood_wins_over_shared_words() -> None:
 
 def test_a_unit_that_supersedes_stands_just_before_the_likeliest_it_supersedes() -> None:
     index = told(BERN, "Bob owns boats.", ZURICH, "Carol paints.")
-    assert ranked(index, [-1.0, -1.2, -1.4, -0.9]) == [(3, False), (2, False), (0, True), (1, False)]
-    assert ranked(index, [-1.0, -0.8, -0.7, -0.9]) == [(2, False), (1, False), (3, False), (0, True)], "it is likelier"
+    assert ranked(index, [-1.0, -1.7, -1.4, -0.3]) == [(3, False), (2, False), (0, True), (1, False)]
+    assert ranked(index, [-1.0, -0.4, -0.7, -0.5]) == [(2, False), (1, False), (3, False), (0, True)], "it is likelier"
 
 
 def test_of_many_that_one_supersedes_each_stands_in_its_own_place_behind_it() -> None:
@@ -181,7 +189,7 @@ def test_of_many_that_one_supersedes_each_stands_in_its_own_place_behind_it() ->
         "Carol paints.",
         *(f"Alice lives in a small flat in {c}." for c in ("Zug", "Chur")),
     )
-    assert ranked(index, [-1.3, -1.2, -1.1, -1.4]) == [(3, False), (2, True), (1, False), (0, True)]
+    assert ranked(index, [-1.3, -0.85, -1.1, -1.4]) == [(3, False), (2, True), (1, False), (0, True)]
 
 
 def test_a_unit_about_somebody_else_is_marked_and_keeps_its_place() -> None:
@@ -268,8 +276,24 @@ def test_a_unit_that_was_read_has_its_probability_and_its_gain() -> None:
     of = {BERN: (-1.0, 6.0), "Bob owns boats.": (-2.0, 1.5), "Carol paints.": (-3.0, 0.0)}
     found = retrieve(told(*of), ASKED, Said(lambda t: of[t][0], lambda t: of[t][1]), READER, k=3)
     assert {one.unit.text: (one.score, one.gain) for one in found} == {
-        text: (pytest.approx(math.exp(log_p)), gain) for text, (log_p, gain) in of.items()
+        text: (pytest.approx(math.exp(log_p - lacks(text, ASKED))), gain) for text, (log_p, gain) in of.items()
     }
+
+
+def test_of_units_alike_for_the_reader_the_one_with_the_questions_words_comes_first() -> None:
+    index = told("Her flat is old.", "Alice rents in Bern.", "Bob owns boats.")
+    ahead = lacks(index[0].text, ASKED) - lacks(index[1].text, ASKED)
+    assert ahead == pytest.approx(WORDS_NATS / 2), "of `Alice` and `live`"
+    for gap, first in ((ahead - 0.01, 1), (ahead + 0.01, 0)):
+        assert ranked(index, [-1.0, -1.0 - gap, -9.0])[0] == (first, False)
+
+
+def test_what_words_count_is_the_same_in_a_small_and_a_large_memory() -> None:
+    """So that several memories can be asked at once: whether a word is rare there does not matter."""
+    small, large = told("Alice sings."), told("Alice sings.", *(f"Alice owns boat {n}." for n in range(30)))
+    said = Said(lambda text: -1.0 if "sings" in text else -5.0)
+    (own,) = (one for one in retrieve(large, ASKED, said, READER, k=99) if one.unit.position == 0)
+    assert own.score == pytest.approx(retrieve(small, ASKED, said, READER, k=1)[0].score)
 
 
 def test_scores_stay_inside_the_unit_interval_whatever_is_rounded() -> None:

@@ -12,9 +12,12 @@ from datetime import datetime
 from typing import NamedTuple
 
 from plume_memory.segmentation.forms.piece import Piece, lines_of
+from plume_memory.segmentation.said import is_small_talk
 from plume_memory.segmentation.stamps import DATED_STAMP, STAMP, DayOrder, day_alone, has_day
 
-_NAME = r"[^\s:<>|\[\](){}#=*\"-](?:[^:\n<>|\[\]{}]{0,48}?[^\s:<>|\[\]{}])?"
+_NO_CLAUSE = r"(?!(?i:i|we|you|he|she|it|they)['’ ])(?![^:\n]{0,48}\b(?:is|are|am|was|were|has|have|had)\b)"
+"""A name is none: "I have a cat: Mia." is what somebody said."""
+_NAME = _NO_CLAUSE + r"[^\s:<>|\[\](){}#=*\"-](?:[^:\n<>|\[\]{}]{0,48}?[^\s:<>|\[\]{}])?"
 _MARKS = "[\u200e\u200f\u202a-\u202e]*"
 _STAMPED = re.compile(
     rf"{_MARKS}[\[(]?(?P<stamp>{STAMP})[\])]?[ \u202f]?(?:[-–—] )?[ ]*"
@@ -60,6 +63,7 @@ class _Message(NamedTuple):
     """Where its words begin."""
     speaker: str | None
     time: datetime | None
+    days_earlier: int = 0
 
 
 def chat_pieces(text: str) -> list[Piece] | None:
@@ -84,6 +88,7 @@ def _piece(message: _Message, end: int) -> Piece:
         end,
         speaker=message.speaker,
         time=message.time,
+        days_earlier=message.days_earlier,
         cut="forms",
         body=message.body,
         is_stamped=message.body > message.start,
@@ -126,7 +131,7 @@ def _is_clear(found: "re.Match[str]") -> bool:
 def _takes_turns(said: Sequence[str], needed: int) -> bool:
     """Whether lines "Anna: text" are what people say by turns, and not the labels of a record.
 
-    Somebody speaks twice, or all are roles; what is said is a sentence more often than not.
+    Somebody speaks twice, or all are roles or one is "me"; what is said is a sentence more often than not.
     """
     turns = [(found.group("name").strip(" *"), line[found.end() :]) for line in said if (found := _NAMED.match(line))]
     names = Counter(name.lower() for name, _ in turns)
@@ -135,11 +140,18 @@ def _takes_turns(said: Sequence[str], needed: int) -> bool:
     roles = names.keys() <= ROLES
     if needed < 2:
         return True
-    people = all(roles or (name[0].isupper() and len(name.split()) <= _MOST_NAME_WORDS) for name, _ in turns)
-    again = len(names) > 1 and (roles or max(names.values()) > 1)
-    sentences = sum(len(words.split()) > 3 or words.rstrip().endswith((".", "!", "?")) for _, words in turns)
-    enough = len(turns) >= (2 if roles else _NAME_LINES) and len(turns) * 2 > len(said)
+    owned = roles or "me" in names
+    people = all(
+        name.lower() in ROLES or (name[0].isupper() and len(name.split()) <= _MOST_NAME_WORDS) for name, _ in turns
+    )
+    again = len(names) > 1 and (owned or max(names.values()) > 1)
+    sentences = sum(_is_sentence(words) for _, words in turns)
+    enough = len(turns) >= (2 if owned else _NAME_LINES) and len(turns) * 2 > len(said)
     return people and again and enough and sentences * 2 > len(turns)
+
+
+def _is_sentence(words: str) -> bool:
+    return len(words.split()) > 3 or words.rstrip().endswith((".", "!", "?")) or is_small_talk(words)
 
 
 def _messages(lines: Sequence[tuple[int, str]], pattern: "re.Pattern[str]") -> list[_Message]:
@@ -167,7 +179,8 @@ def _messages(lines: Sequence[tuple[int, str]], pattern: "re.Pattern[str]") -> l
         who = None if speaker.lower() in OWNER else speaker
         time = order.read(groups["stamp"]) if "stamp" in groups else None
         body = start + (found.start("actor") if groups.get("actor") else found.end())
-        messages.append(_Message(start, body, who, time or day))
+        days_earlier = int("stamp" in groups and groups["stamp"].startswith("Yesterday"))
+        messages.append(_Message(start, body, who, time or day, days_earlier))
     return messages
 
 

@@ -13,7 +13,7 @@ from email.message import EmailMessage
 
 from plume_memory.segmentation.forms.html import html_pieces
 from plume_memory.segmentation.forms.piece import Piece, lines_of
-from plume_memory.segmentation.forms.quoting import body_pieces, sender_of
+from plume_memory.segmentation.forms.quoting import body_pieces, quoted_pieces, sender_of
 from plume_memory.segmentation.stamps import mail_time
 from plume_memory.segmentation.statements import statements_of
 
@@ -91,7 +91,7 @@ def _mime(text: str, start: int, mail: EmailMessage, own: Piece) -> Iterator[Pie
         content = part.get_content()
         at = text.find(content.strip(), start) if content.strip() else -1
         html = part.get_content_type() == "text/html"
-        found = html_pieces(content) or [] if html else list(body_pieces(content, 0, own))
+        found = quoted_pieces(html_pieces(content) or [], own) if html else list(body_pieces(content, 0, own))
         if at >= 0:
             lead = at - (len(content) - len(content.lstrip()))
             yield from (_under(own, piece, piece.start + lead, piece.end + lead) for piece in found)
@@ -105,8 +105,8 @@ def _mime(text: str, start: int, mail: EmailMessage, own: Piece) -> Iterator[Pie
 def _under(own: Piece, piece: Piece, start: int, end: int) -> Piece:
     by = start - piece.start
     headings = piece.headings if piece.headings[:1] == own.headings else (*own.headings, *piece.headings)
-    return replace(piece, start=start, end=end, headings=headings, body=piece.body + by if piece.body else 0,
-                   speaker=piece.speaker or own.speaker, time=piece.time or own.time)  # fmt: skip
+    body = piece.body + by if piece.body else 0
+    return replace(piece, start=start, end=end, headings=headings, body=body)
 
 
 def _read_parts(mail: EmailMessage) -> list[EmailMessage]:

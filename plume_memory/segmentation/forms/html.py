@@ -6,6 +6,7 @@ of what is seen.
 
 import re
 from bisect import bisect_right
+from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
 
@@ -111,7 +112,8 @@ class _Page(HTMLParser):
         if tag == "blockquote":
             self._quotes = max(0, self._quotes - 1)
         if tag == "table" and self._tables:
-            self.pieces += self._tables.pop().pieces(self._headings())
+            cells = self._tables.pop().pieces(self._headings())
+            self.pieces += [replace(cell, depth=self._quotes) for cell in cells]
 
     def handle_data(self, data: str) -> None:
         """Words between marks."""
@@ -146,11 +148,11 @@ class _Page(HTMLParser):
             said = " ".join(words.split())
             kept = {at: one for at, one in self._outline.items() if at < depth and one != said}
             self._outline = {**kept, depth: said}
-            self.pieces.append(Piece(start, end, self._headings()[:-1], said, is_heading=True))
+            self.pieces.append(Piece(start, end, self._headings()[:-1], said, is_heading=True, depth=self._quotes))
         elif self._kind in ("td", "th") and self._tables and self._tables[-1].rows:
             self._tables[-1].rows[-1].append(Cell(" ".join(words.split()), start, end))
         elif self._kind == "pre":
-            self.pieces.append(Piece(start, end, self._headings(), words))
+            self.pieces.append(Piece(start, end, self._headings(), words, depth=self._quotes))
         else:
             self._sentences(words, runs)
 
@@ -170,7 +172,8 @@ class _Page(HTMLParser):
                 lead, tail = len(said) - len(said.lstrip()), len(said.rstrip())
                 begun, end = place(first + lead), max(place(first + tail - 1) + 1, place(first + lead) + 1)
                 quoted = ("Quoted",) if self._quotes else ()
-                self.pieces.append(Piece(begun, end, (*self._headings(), *quoted), " ".join(said.split())))
+                headings = (*self._headings(), *quoted)
+                self.pieces.append(Piece(begun, end, headings, " ".join(said.split()), depth=self._quotes))
 
     def _headings(self) -> tuple[str, ...]:
         return tuple(self._outline[depth] for depth in sorted(self._outline))[-_MOST_HEADINGS:]

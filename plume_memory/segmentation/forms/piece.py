@@ -20,6 +20,13 @@ class Piece:
     speaker: str | None = None
     time: datetime | None = None
     """When it was said; without a zone where the text names none."""
+    days_earlier: int = 0
+    """Of a piece without a time: how many days before the text itself it was said."""
+    depth: int = 0
+    """How deep it is quoted: 0 is what the text itself says, 1 what it quotes, …"""
+    is_of_others: bool = False
+    """Whether it is older than the text, and who said it or when is not known: it is not the text's speaker's, and no
+    day is counted from its time."""
     cut: Literal["never", "forms", "statements"] = "never"
     """`forms`: what has a form of its own is read by it; `statements`: and what has none is cut into sentences."""
     body: int = 0
@@ -41,6 +48,7 @@ def shifted(pieces: Iterator[Piece] | list[Piece], by: int, outer: Piece) -> Ite
             headings=(*outer.headings, *piece.headings),
             speaker=piece.speaker or outer.speaker,
             time=piece.time or outer.time,
+            days_earlier=piece.days_earlier or outer.days_earlier,
         )
 
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from email.utils import getaddresses
 from typing import NamedTuple
@@ -50,11 +50,38 @@ def body_pieces(text: str, start: int, own: Piece) -> Iterator[Piece]:
     """Yield the parts of a body, the oldest first: what is quoted deeper is older."""
     parts = [part for part in _parts(text, start, own) if any(_unmarked(line) for _, line in part.lines)]
     for part in sorted(parts, key=lambda part: -part.depth):
-        if part.is_head or any(_QUOTE.match(line) for _, line in part.lines):
-            yield from _quoted(part, own)
-        else:
-            (first, _), (last, line) = part.lines[0], part.lines[-1]
-            yield Piece(first, last + len(line), own.headings, None, part.speaker, part.time, cut="statements")
+        for piece in _said(part, own):
+            yield _by(piece, part.depth, part.speaker, part.time, own)
+
+
+def quoted_pieces(pieces: Sequence[Piece], own: Piece) -> list[Piece]:
+    """Say whose the pieces of a page are that is a mail's body, by how deep each is quoted; the oldest first."""
+    writers: dict[int, tuple[str | None, datetime | None]] = {}
+    found = []
+    for piece in pieces:
+        depth = piece.depth
+        if _WROTE.match(piece.said or ""):
+            depth += 1
+            writers[depth] = _announced(piece.said or "")
+        found.append(_by(piece, depth, *writers.get(depth, (None, None)), own))
+    return sorted(found, key=lambda piece: -piece.depth)
+
+
+def _by(piece: Piece, depth: int, speaker: str | None, time: datetime | None, own: Piece) -> Piece:
+    """A piece with its writer and day; what nothing says of a quote is not as the mail says it of itself."""
+    if not depth:
+        return replace(piece, speaker=own.speaker, time=own.time)
+    unknown = speaker is None or time is None
+    return replace(piece, depth=depth, speaker=speaker, time=time or own.time, is_of_others=unknown)
+
+
+def _said(part: _Part, own: Piece) -> Iterator[Piece]:
+    """Yield what a part says."""
+    if part.is_head or any(_QUOTE.match(line) for _, line in part.lines):
+        yield from _quoted(part, own)
+    else:
+        (first, _), (last, line) = part.lines[0], part.lines[-1]
+        yield Piece(first, last + len(line), own.headings, cut="statements")
 
 
 def _quoted(part: _Part, own: Piece) -> Iterator[Piece]:
@@ -66,7 +93,7 @@ def _quoted(part: _Part, own: Piece) -> Iterator[Piece]:
         elif paragraph:
             said = ("\n" if part.is_head else " ").join(_unmarked(line) for _, line in paragraph)
             end = paragraph[-1][0] + len(paragraph[-1][1])
-            yield Piece(paragraph[0][0], end, own.headings, said, part.speaker, part.time)
+            yield Piece(paragraph[0][0], end, own.headings, said)
             paragraph = []
 
 

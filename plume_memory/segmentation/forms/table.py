@@ -3,7 +3,7 @@
 import csv
 import re
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from typing import NamedTuple
 
 from plume_memory.segmentation.forms.piece import Piece
@@ -63,8 +63,16 @@ def _is_table(sample: str, delimiter: str, *, is_cut: bool) -> bool:
     if delimiter in ",;":  # prose has a blank behind a comma, and labels before colons
         cells = [cell for row in rows for cell in row[1:]]
         spaced = sum(cell.startswith(" ") for cell in cells) / len(cells)
-        return spaced < 0.5 and (columns > 2 or len(rows) > 3) and not any(":" in cell for cell in head)
-    return columns > 2 or len(rows) > 2
+        long = columns > 2 or len(rows) > 3 or (len(rows) > 2 and not spaced and all(map(_is_terse, rows)))
+        return spaced < 0.5 and long and not any(":" in cell for cell in head)
+    ruled = delimiter == "|" and any(cell and not cell.strip(" :-") for cell in body[0])  # a table of Markdown
+    return not ruled and (columns > 2 or len(rows) > 2)
+
+
+def _is_terse(row: Sequence[str]) -> bool:
+    """Whether a row is no line of prose, nor one with a number like "3,5": names or numbers, of a few words each."""
+    short = all(cell.strip() and len(cell.split()) < 4 and not cell.endswith((".", "!", "?")) for cell in row)
+    return short and not any(one[-1:].isdigit() and other[:1].isdigit() for one, other in pairwise(row))
 
 
 def _is_column(cell: str) -> bool:

@@ -4,7 +4,9 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
+from plume_memory.records import Context, Transition
 from plume_memory.segmentation.forms.recognise import form_of
+from plume_memory.segmentation.units import units_of
 
 IOS = "[04.03.26, 09:15:22] Mirela Voss: I signed it\n[13.03.26, 09:16:02] Jonas: Great!\nWhich street?"
 ANDROID = "04/03/2026, 09:15 - Mirela Voss: I signed it\n13/03/2026, 09:16 - Jonas: Great!\nWhich street?"
@@ -76,8 +78,45 @@ def test_a_day_above_what_is_said(texts):
 
 
 @pytest.mark.parametrize(
+    "line",
+    [
+        "I have a cat: Mia.",
+        "We meet at: the pier.",
+        "My dog is called: Rex.",
+        "The codes are: 4 and 5.",
+        "It's mine: 5",
+    ],
+)
+def test_a_label_that_is_a_clause_is_no_speaker(line, units):
+    text = f"Liv: I live in Bern.\n{line}\nBo: I moved to Thun.\nLiv: When was that?\nBo: Yesterday."
+    assert form_of(text) == "chat"
+    assert [unit.speaker for unit in units(text)] == ["Liv", "Bo", "Liv", "Bo"]
+    stamped = f"04/03/2026, 09:15 - {line}\n04/03/2026, 09:16 - Liv: hello"
+    assert [unit.speaker for unit in units(stamped, "chat")] == [None, "Liv"]
+
+
+@pytest.mark.parametrize("text", ["me: hi\nLiv: hello", "Me: where is it?\nLiv: I do not know.", "Liv: hi\nme: hello"])
+def test_me_and_a_name_are_a_chat(text, units):
+    assert form_of(text) == "chat"
+    assert {unit.speaker for unit in units(text)} == {None, "Liv"}
+
+
+@pytest.mark.parametrize("told", ["observed_at", "written_at"])
+def test_yesterday_in_a_stamp_is_the_day_before_the_text(told):
+    text = "Anna — Yesterday at 9:15 AM\nI got it yesterday\nBen — Today at 9:16 AM\nGood"
+    day = datetime(2026, 3, 4, 12)
+    observed = day if told == "observed_at" else None
+    told_once = Transition(1, text, context=Context("chat", None, observed), written_at=day)
+    found = units_of([told_once], budget_tokens=100, count_tokens=len, single_sentences=True)
+    assert found[0].text.strip() == "Anna (2026-03-03):\n\nI got it yesterday (2026-03-02)"
+    assert found[1].observed_at == observed
+
+
+@pytest.mark.parametrize(
     "text",
     [
+        "me: tea\nLiv: coffee",
+        "user: admin\nHost: mail",
         "Name: Alice\nCity: Bern\nName: Bob\nCity: Rome",
         "City: Bern\nDog: Rex",
         "09:00 Breakfast: eggs\n10:00 Walk: the park\n12:00 Lunch: soup",

@@ -54,6 +54,16 @@ def test_a_cell_of_markdown_is_pointed_at(units):
     assert found["The owner of Paint pier 3 is Olle."] == "Olle"
 
 
+@pytest.mark.parametrize(
+    "table", ["a | b\n{0} | {0}\n1 | 2", "| a | b |\n|{0}|{0}|\n| 1 | 2 |", "a | b\n{0}|{0}\n1 | 2"]
+)
+@pytest.mark.parametrize("rule", ["---", ":-:", "--:"])
+def test_a_table_without_borders_is_cut_as_one_with_them(table, rule, texts):
+    text = table.format(rule)
+    assert form_of(text) == "markdown"
+    assert texts(text) == ["Table of 1 row: a, b.", "The b of 1 is 2."]
+
+
 @pytest.mark.parametrize("text", ["# Notes\n\nI live in Bern.", "- a\n- b", "a | b", "**bold** words", "#tag\n#other"])
 def test_what_is_not_clearly_markdown(text):
     assert form_of(text) is None
@@ -118,6 +128,55 @@ def test_the_newest_part_of_a_mail_is_last_and_each_part_is_its_writers(units):
     quoted = next(unit for unit in found if "6:30" in unit.text)
     assert MAIL[quoted.start : quoted.end] == "> When do they come? We open at 6:30."
     assert str(quoted.observed_at) == "2026-03-10 11:05:00"
+
+
+HEAD = (
+    "From: Ann <a@x.example>\nTo: Ben <b@x.example>\nDate: Wed, 4 Mar 2026 09:15:00 +0100\nSubject: Party\n"
+    "MIME-Version: 1.0\n"
+)
+WROTE = "On Tue, 3 Mar 2026 at 08:00, Ben <b@x.example> wrote:"
+HTML_WROTE = WROTE.replace("<", "&lt;").replace(">", "&gt;")
+PARTS = "Content-Type: multipart/alternative; boundary=b\n\n--b\nContent-Type: text/plain\n\n{}\n--b--\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "writer"),
+    [
+        ("Content-Type: text/html\n\n<p>It is tomorrow.</p><blockquote><p>It was yesterday.</p></blockquote>", None),
+        (
+            f"Content-Type: text/html\n\n<div>It is tomorrow.</div><div class='gmail_quote'><div>{HTML_WROTE}<br></div>"
+            "<blockquote>It was yesterday.</blockquote></div>",
+            "Ben",
+        ),
+        (
+            "Content-Type: text/html\n\n<p>It is tomorrow.</p><blockquote><table><tr><td>It was yesterday.</td></tr>"
+            "</table></blockquote>",
+            None,
+        ),
+        ("Content-Type: text/plain\n\nIt is tomorrow.\n\n> It was yesterday.\n", None),
+        ("Content-Type: text/plain\n\n> It was yesterday.\n\nIt is tomorrow.\n", None),
+        (f"Content-Type: text/plain\n\nIt is tomorrow.\n\n{WROTE}\n> It was yesterday.\n", "Ben"),
+        (PARTS.format("It is tomorrow.\n\n> It was yesterday."), None),
+    ],
+)
+@pytest.mark.parametrize("told_by", [None, "Ann"])
+def test_what_a_mail_quotes_is_older_and_not_its_writers(body, writer, told_by, units):
+    found = units(HEAD + body, speaker=told_by)
+    at, quoted = next((at, unit) for at, unit in enumerate(found) if "was yesterday" in unit.text)
+    newest_at, newest = next((at, unit) for at, unit in enumerate(found) if "is tomorrow" in unit.text)
+    assert at < newest_at
+    assert (quoted.speaker, newest.speaker) == (writer, "Ann")
+    assert "tomorrow (2026-03-05)" in newest.text
+    assert ("yesterday (2026-03-02)" in quoted.text) == (writer is not None)
+    assert "2026-03-03)." not in quoted.text
+
+
+def test_a_quote_in_a_quote_of_a_page_is_older_still(units):
+    inner = f"{HTML_WROTE.replace('Tue, 3', 'Mon, 2').replace('Ben', 'Ann')}<blockquote>On 1 May?</blockquote>"
+    page = f"<p>No.</p><div>{HTML_WROTE}</div><blockquote><p>Yes.</p>{inner}</blockquote>"
+    found = [(unit.text.split("\n")[-1], unit.speaker) for unit in units(HEAD + "Content-Type: text/html\n\n" + page)]
+    said = [one for one in found if one[0] in ("No.", "Yes.", "On 1 May?")]
+    assert said == [("On 1 May?", "Ann"), ("Yes.", "Ben"), ("No.", "Ann")]
 
 
 def test_a_mail_without_a_blank_line_has_a_body(texts):

@@ -35,6 +35,14 @@ def test_delimiters(delimiter, end, texts):
     ]
 
 
+@pytest.mark.parametrize(
+    "text", ["name,city\nAnna,Bern\nBen,Thun", "city,area\nThun,21\nBern,51\n", "Item;Price\nOld bike;40,50\nTent;9"]
+)
+def test_two_columns_and_two_rows_are_a_table(text, texts):
+    assert form_of(text) == "table"
+    assert texts(text)[0].startswith("Table of 2 rows: ")
+
+
 def test_rows_that_no_column_tells_apart_are_named_by_several(texts):
     text = "Date;Station;Rain (mm)\n2026-04-01;Krona;0,0\n2026-04-01;Vass;2,4\n2026-04-02;Krona;1,2\n"
     assert "The rain (mm) of 2026-04-01 (station Vass) is 2,4." in texts(text)
@@ -56,6 +64,10 @@ def test_quoted_cells_hold_lines_and_empty_ones_say_nothing(texts):
         "a,b",
         "1,2,3\n4,5,6\n7,8,9",
         "one\ttwo",
+        "We met Ann,Bo and Eve last week\nThey live here,near us\nIt rained,snowed",
+        "It costs 3,5 francs\nIt cost 2,5 francs\nIt was 1,5 francs",
+        "Dear Ann,thanks.\nSee you,soon.\nYours,Bo.",
+        "Call Bob,Ann\nCall Eve,Tom",
         "Call Bob, Ann\nCall Eve, Tom",
     ],
 )
