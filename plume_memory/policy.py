@@ -59,7 +59,7 @@ class AnswerPolicy(BaseModel):
     lead: float | None = Field(
         default=None,
         ge=0,
-        description="Nats a token by which the first unit must stand before the second, by reader and words, for it to be "
+        description="Nats a token by which the first unit must stand before the second, by reader and words, to be "
         "the evidence alone. None: never.",
     )
     min_gain: float | None = Field(

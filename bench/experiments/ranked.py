@@ -115,7 +115,9 @@ def report(given: argparse.Namespace) -> None:
                 row: Line = {"what": "ranked", "set": kind, "reader": name, "words": weight, "questions": len(keys)}
                 for k in AT:
                     found = [recall(own[key], given.words, weight, k) for key in keys]
-                    gained = [new - recall(before[key], given.words, 0.0, k) for new, key in zip(found, keys, strict=True)]
+                    gained = [
+                        new - recall(before[key], given.words, 0.0, k) for new, key in zip(found, keys, strict=True)
+                    ]
                     row[f"@{k}"] = mean(found)
                     row[f"gained@{k}"] = [mean(gained), *interval(gained)]
                 say(row)
