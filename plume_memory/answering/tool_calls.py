@@ -188,7 +188,7 @@ class CallReader:
 
 
 _ESCAPED = re.compile(r"\\+u([0-9a-fA-F]{4})")
-_COINED = re.compile(r"[\W\d_]|[a-z][A-Z]")
+_COINED = re.compile(r"_|[a-z][A-Z]")
 """In a name that is no word: it stands in no sentence by chance."""
 
 
@@ -199,9 +199,9 @@ def is_quoted(name: str, evidence: Sequence[str]) -> bool:
     the evidence holds is what it is for. A name like `send_money` need only stand there, in whatever form; one that is
     a word ("search") must stand as a program, JSON or markup writes a call.
     """
-    escaped, quote = re.escape(name), r"""\\?["']"""
+    escaped, quote = re.escape(name), r"""\\*["']"""
     key = r"(?:name|function|tool|invoke|call)"
-    said = rf"{key}(?:{quote})?\s*[:=]\s*(?:{quote})?{escaped}(?!\w)|(?<!\w){escaped}[({{]"
+    said = rf"{key}(?:{quote})?\s*[:=>]\s*(?:{quote})?{escaped}(?!\w)|(?<!\w){escaped}[({{]"
     written = re.compile(rf"(?<!\w){escaped}(?!\w)" if _COINED.search(name) else said)
     return any(written.search(_ESCAPED.sub(lambda m: chr(int(m.group(1), 16)), text)) for text in evidence)
 

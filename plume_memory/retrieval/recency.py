@@ -39,6 +39,7 @@ SHARED = 0.05
 
 _NOTHING = Overrules()
 _SMALL = FUNCTION_WORDS | FIRST_PERSON
+_I = frozenset(["i", "me", "mine", "my", "myself"])
 _ME = "(me)"  # no term: terms have no brackets
 
 OVERLAP = 0.3
@@ -75,8 +76,9 @@ def verdicts(
 
 
 def of_two_speakers(one: Unit, other: Unit) -> bool:
-    """Whether each speaker says something of himself: neither is news of the other."""
-    return one.speaker != other.speaker and speaks_of_me(one.text) and speaks_of_me(other.text)
+    """Whether each of two speakers says "I" or "my": neither is news of the other. What is ours may be theirs too."""
+    whose = [(unit.speaker or "").casefold() for unit in (one, other)]
+    return whose[0] != whose[1] and not any(_I.isdisjoint(terms_of(unit.text)) for unit in (one, other))
 
 
 class _Comparison:

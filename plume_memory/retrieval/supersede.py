@@ -4,15 +4,20 @@ What replaces what is judged once, when a text is written, pair by pair (retriev
 counts. Like statements in like words are told apart at question time (recency.py), where the question says of what.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 
-from plume_memory.records import Overrules, Replacement, Unit, Verdict
+from plume_memory.records import Overrules, Replacement, ScoredUnit, Unit, Verdict
 from plume_memory.retrieval.asking import only_asks
 from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.retrieval.recency import of_two_speakers
 
 CANDIDATES = 3
 """Earlier units that a new one is judged against: those most like it by their words. It bounds what an update costs."""
+
+
+_SPEAKERS = 4
+"""So many people may have said the like before one's own words are no longer found."""
 
 
 def candidates(index: UnitIndex, later: Sequence[Unit], overrules: Overrules) -> list[tuple[Unit, Unit]]:
@@ -29,11 +34,15 @@ def candidates(index: UnitIndex, later: Sequence[Unit], overrules: Overrules) ->
         (one.unit, unit)
         for unit in later
         if not only_asks(unit)
-        for one in index.best(unit.text, k=CANDIDATES, tied=CANDIDATES)
-        if not of_two_speakers(one.unit, unit)
-        and one.unit.version not in overrules.replaces
-        and not overrules.keep(one.unit.version)
+        for one in islice(_like(index, unit), CANDIDATES)
+        if one.unit.version not in overrules.replaces and not overrules.keep(one.unit.version)
     ]
+
+
+def _like(index: UnitIndex, unit: Unit) -> Iterator[ScoredUnit]:
+    """Yield earlier units, those most like one by their words first, without those of another speaker of himself."""
+    found = index.best(unit.text, k=_SPEAKERS * CANDIDATES, tied=_SPEAKERS * CANDIDATES)
+    return (one for one in found if not of_two_speakers(one.unit, unit))
 
 
 def replacements(pairs: Sequence[tuple[Unit, Unit]], verdicts: Sequence[Verdict], at: float) -> list[Replacement]:

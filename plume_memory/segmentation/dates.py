@@ -26,7 +26,7 @@ _RELATIVE = regex.compile(
 )
 """Not where another day is counted from it: "a week from tomorrow", "a week on Friday", "on Monday week"."""
 _PERIOD = regex.compile(r"\b(week|month|year)s?\b", regex.IGNORECASE)
-_DONE = r"""(?:was|were|had|did|went|came|saw|met|got|took|made|bought|said|told|left|gave|sent|spoke|spent|wrote|ate
+_DONE = r"""(?:was|were|had|did|went|came|saw|met|got|took|made|bought|left|gave|sent|spoke|spent|wrote|ate
     |(?!(?:need|feed|speed|hundred)\b)\w{2,}ed)"""
 _NOW = r"""(?:\b(?:is|are|am|be|will|shall|can|must|may|might|should|would)\b
     |\b\w+['’](?:ll|re|m)\b|\bwon['’]t\b|\b(?:it|he|she)['’]s\b)"""
@@ -37,7 +37,7 @@ _VERB = regex.compile(
     regex.VERBOSE | regex.IGNORECASE,
 )
 _CLAUSE = regex.compile(
-    r"""[.!?;:\n]
+    r"""[.!?;\n]|:(?=\s)
       | (?:,|\b(?:and|but|so))\ (?=(?:i|we|you|he|she|it|they)\b)
       | \b(?:that|because|when|if|while)\ (?=(?:i|we|you|he|she|it|they|the|my|our|your|his|her|their|on)\b)""",
     regex.VERBOSE | regex.IGNORECASE,

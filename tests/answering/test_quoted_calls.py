@@ -32,6 +32,8 @@ def test_a_coined_name_is_quoted_in_whatever_form_it_stands(text: str) -> None:
         ('{"name": "search", "arguments": {}}', True),
         ('{"tool": "search"}', True),
         ("<invoke name=search>", True),
+        ("<tool_call><name>search</name>", True),
+        (r"{\\\"name\\\": \\\"search\\\"}", True),
         ("search(query='boats')", True),
         ("The search took two hours.", False),
         ("I search (in vain) for my keys.", False),
@@ -40,6 +42,10 @@ def test_a_coined_name_is_quoted_in_whatever_form_it_stands(text: str) -> None:
 )
 def test_a_name_that_is_a_word_is_quoted_only_as_a_call_is_written(text: str, quoted: bool) -> None:
     assert is_quoted("search", [text]) is quoted
+
+
+def test_a_name_with_a_hyphen_is_a_word_too() -> None:
+    assert not is_quoted("check-in", ["We did a check-in on Monday."])
 
 
 def test_an_argument_that_the_evidence_holds_is_no_quotation() -> None:

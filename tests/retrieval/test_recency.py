@@ -77,9 +77,31 @@ def test_what_one_says_of_himself_is_no_news_of_another_speaker(earlier: str, la
         assert len(candidates(index, units[1:], Overrules())) == 2 - len(left), "nor is the judge asked"
 
 
+def test_what_others_say_of_themselves_takes_no_place_among_the_candidates() -> None:
+    texts = ("I live in a flat in Bern.", *["I live in Zurich now."] * 4)
+    speakers = ("Anna", "Bo", "Cy", "Di", "Anna")
+    *earlier, later = (replace(one, speaker=who) for one, who in zip(told(*texts), speakers, strict=True))
+    assert [one.position for one, _ in candidates(UnitIndex(earlier), [later], Overrules())] == [0]
+
+
 def test_what_a_speaker_says_of_somebody_else_is_news_whoever_said_it_before() -> None:
     units = [replace(one, speaker=speaker) for one, speaker in zip(told(BERN, ZURICH), ("Bo", "Anna"), strict=True)]
     assert current(units) == {1}
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "asked", "speakers"),
+    [
+        ("Our meeting is on Tuesday.", "Our meeting is now on Thursday.", "When is the meeting?", ("Bo", "Anna")),
+        ("The US launch is on May 3.", "The US launch is on June 7.", "When is the launch?", ("Bo", "Anna")),
+        ("I live in Bern.", "I live in Zug now.", "Where does she live?", ("anna", "Anna")),
+    ],
+)
+def test_what_is_ours_is_news_and_a_name_has_no_case(
+    earlier: str, later: str, asked: str, speakers: tuple[str, str]
+) -> None:
+    units = [replace(one, speaker=speaker) for one, speaker in zip(told(earlier, later), speakers, strict=True)]
+    assert current(units, asked=asked) == {1}
 
 
 @pytest.mark.parametrize(

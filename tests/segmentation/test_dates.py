@@ -54,6 +54,9 @@ def test_a_weekday_of_what_was_is_the_one_before():
         ("It will have been repaired on Friday.", "2026-03-06"),
         ("On Friday she'll tell what she saw.", "2026-03-06"),
         ("I need it on Friday.", "2026-03-06"),
+        ("We met Bo at 10:30 on Monday.", "2026-03-02"),
+        ("She told me to come on Friday.", "2026-03-06"),
+        ("Bo said he leaves on Friday.", "2026-03-06"),
         ("on Friday", "2026-03-06"),
     ],
 )

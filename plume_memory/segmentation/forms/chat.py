@@ -16,8 +16,8 @@ from plume_memory.segmentation.said import is_small_talk
 from plume_memory.segmentation.stamps import DATED_STAMP, STAMP, DayOrder, day_alone, has_day
 
 _NO_CLAUSE = r"(?!(?i:i|we|you|he|she|it|they)['’ ])(?![^:\n]{0,48}\b(?:is|are|am|was|were|has|have|had)\b)"
-"""A name is none: "I have a cat: Mia." is what somebody said."""
-_NAME = _NO_CLAUSE + r"[^\s:<>|\[\](){}#=*\"-](?:[^:\n<>|\[\]{}]{0,48}?[^\s:<>|\[\]{}])?"
+"""A name that no time stands beside is none: "I have a cat: Mia." is what somebody said."""
+_NAME = r"[^\s:<>|\[\](){}#=*\"-](?:[^:\n<>|\[\]{}]{0,48}?[^\s:<>|\[\]{}])?"
 _MARKS = "[\u200e\u200f\u202a-\u202e]*"
 _STAMPED = re.compile(
     rf"{_MARKS}[\[(]?(?P<stamp>{STAMP})[\])]?[ \u202f]?(?:[-–—] )?[ ]*"
@@ -30,7 +30,7 @@ _ABOVE = re.compile(
     rf"\[?(?P<stamp>(?:Today|Yesterday) at {STAMP}|{STAMP})\]?[ ]*$"
 )
 _BEHIND = re.compile(rf"\[(?P<stamp>{DATED_STAMP})\][ ]+(?P<name>{_NAME})[ ]*$")
-_NAMED = re.compile(rf"(?:\*\*)?(?P<name>{_NAME}):(?:\*\*)?(?: |$)")
+_NAMED = re.compile(rf"(?:\*\*)?(?P<name>{_NO_CLAUSE}{_NAME}):(?:\*\*)?(?: |$)")
 _LOG_DAY = re.compile(r"--- (?:Log opened|Day changed) (?:\w{3} )?(?P<m>\w{3}) (?P<d>\d{1,2})(?: [\d:]+)? (?P<y>\d{4})")
 ROLES = frozenset(["user", "assistant", "human", "ai", "system", "me", "you", "q", "a", "bot", "agent", "customer"])
 OWNER = frozenset(["user", "human", "me"])
@@ -131,7 +131,7 @@ def _is_clear(found: "re.Match[str]") -> bool:
 def _takes_turns(said: Sequence[str], needed: int) -> bool:
     """Whether lines "Anna: text" are what people say by turns, and not the labels of a record.
 
-    Somebody speaks twice, or all are roles or one is "me"; what is said is a sentence more often than not.
+    Somebody speaks twice, or all are roles, or they are "me" and one other; and most of what is said is a sentence.
     """
     turns = [(found.group("name").strip(" *"), line[found.end() :]) for line in said if (found := _NAMED.match(line))]
     names = Counter(name.lower() for name, _ in turns)
@@ -140,7 +140,7 @@ def _takes_turns(said: Sequence[str], needed: int) -> bool:
     roles = names.keys() <= ROLES
     if needed < 2:
         return True
-    owned = roles or "me" in names
+    owned = roles or ("me" in names and len(names) == 2)
     people = all(
         name.lower() in ROLES or (name[0].isupper() and len(name.split()) <= _MOST_NAME_WORDS) for name, _ in turns
     )

@@ -49,6 +49,7 @@ def shifted(pieces: Iterator[Piece] | list[Piece], by: int, outer: Piece) -> Ite
             speaker=piece.speaker or outer.speaker,
             time=piece.time or outer.time,
             days_earlier=piece.days_earlier or outer.days_earlier,
+            is_of_others=piece.is_of_others or outer.is_of_others,
         )
 
 

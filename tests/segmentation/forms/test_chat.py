@@ -91,8 +91,16 @@ def test_a_label_that_is_a_clause_is_no_speaker(line, units):
     text = f"Liv: I live in Bern.\n{line}\nBo: I moved to Thun.\nLiv: When was that?\nBo: Yesterday."
     assert form_of(text) == "chat"
     assert [unit.speaker for unit in units(text)] == ["Liv", "Bo", "Liv", "Bo"]
-    stamped = f"04/03/2026, 09:15 - {line}\n04/03/2026, 09:16 - Liv: hello"
-    assert [unit.speaker for unit in units(stamped, "chat")] == [None, "Liv"]
+
+
+@pytest.mark.parametrize("name", ["He Wei", "IT Support", "We Love Bern"])
+def test_a_time_beside_a_name_tells_that_it_is_one(name, units):
+    text = f"[04.03.26, 09:15:00] {name}: I live in Zurich.\n[04.03.26, 09:16:00] Liv: Since when?"
+    assert [unit.speaker for unit in units(text)] == [name, "Liv"]
+
+
+def test_a_record_of_a_family_is_no_chat():
+    assert form_of("Me: 34 years old, from Bern.\nWife: Anna is 33 years old.\nDog: Rex is 5 years old.") != "chat"
 
 
 @pytest.mark.parametrize("text", ["me: hi\nLiv: hello", "Me: where is it?\nLiv: I do not know.", "Liv: hi\nme: hello"])
