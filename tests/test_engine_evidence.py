@@ -14,7 +14,7 @@ from plume_memory.model.base import BaseModel
 from plume_memory.model.reading import compile_states
 from plume_memory.records import History, ScoredUnit, Transition, Unit, join_units
 from plume_memory.retrieval.lexical import UnitIndex
-from plume_memory.retrieval.retrieve import SHORTLIST, retrieve
+from plume_memory.retrieval.retrieve import SHORTLIST, WORDS_NATS, retrieve
 from plume_memory.terms import terms_of
 from plume_memory.testing import HashParameterizer, tiny_base, tiny_engine
 from tests.passes import watched
@@ -75,7 +75,11 @@ def test_the_reader_scores_a_shortlist_in_one_pass() -> None:
     shown = found[:SHORTLIST]
     assert {texts[i] for i in range(50) if i % 2} <= {one.unit.text for one in shown}, "the best by shared words"
     expected = engine.reader.read([one.unit.text for one in shown], question)
-    assert [math.log(one.score) for one in shown] == pytest.approx([one.log_p for one in expected], abs=1e-5)
+    shared = UnitIndex(units(*texts)).shared(question)
+    lacks = [WORDS_NATS * (1 - shared[one.unit.position]) for one in shown]
+    assert [math.log(one.score) for one in shown] == pytest.approx(
+        [one.log_p - own for one, own in zip(expected, lacks, strict=True)], abs=1e-5
+    )
     assert [one.gain for one in shown] == pytest.approx([one.gain for one in expected], abs=1e-4)
     assert {(one.score, one.gain) for one in found[SHORTLIST:]} == {(0.0, None)}
     assert ranked(engine, UnitIndex(units(*texts)), question, k=1)[:1] == found[:1]

@@ -23,7 +23,8 @@ from plume_memory.policy import Calibration
 from plume_memory.records import History, Transition, Unit
 from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.retrieval.reader import Reader
-from plume_memory.retrieval.retrieve import retrieve
+from plume_memory.retrieval.retrieve import WORDS_NATS, retrieve
+from plume_memory.terms import stem_of
 from plume_memory.testing import byte_tokenizer, tiny_base, tiny_engine
 
 MODULE = "mlp.down_proj"
@@ -156,7 +157,8 @@ def test_evidence_is_the_likeliest_sentences_of_the_whole_history(network: Path)
     assert len(units) == 8
     assert all(told[unit.version - 1].text[unit.start : unit.end] == unit.text for unit in units)
     log_p = [one.log_p for one in Reader(engine.base).read([unit.text for unit in units], asked)]
-    best = sorted(range(len(units)), key=lambda i: -log_p[i])[:2]
+    shared = UnitIndex(units, stem=stem_of).shared(asked)
+    best = sorted(range(len(units)), key=lambda i: -log_p[i] - WORDS_NATS * shared[i])[:2]
     assert [one.unit.position for one in found] == best
 
 
@@ -382,7 +384,10 @@ def test_a_networks_reranker_reads_units_and_is_part_of_the_fingerprint(network:
 
     nothing = LoraFactors({MODULE: Pair(torch.zeros(1, 2, 64), torch.zeros(1, 2, 32))}, (1,))
     read = Reader(merged, nothing).read([unit.text for unit in CHOSEN], asked)  # it reads as a reranker does
-    expected = {unit.position: math.exp(own.log_p) for unit, own in zip(CHOSEN, read, strict=True)}
+    expected = {
+        unit.position: math.exp(own.log_p - WORDS_NATS * (1 - index.shared(asked)[unit.position]))
+        for unit, own in zip(CHOSEN, read, strict=True)
+    }
     assert scores(with_it) == pytest.approx(expected)
     assert scores(with_it) != pytest.approx(scores(plain), rel=1e-3)
 

@@ -310,7 +310,7 @@ def test_an_answer_is_watched_for_running_on_where_units_are_read_and_it_is_no_c
 
 FACTS = ("Alice lives in Bern.", "Bob owns boats.", "Carol sings.", "Alice now lives by a lake.", "Dora paints.")
 ASKED = ("Where does Alice live?", "Who has a boat?", "Is Carol ill?", "What is the capital of France?")
-POLICY = {"evidence_units": 3, "lead": 0.7, "min_gain": 15.5}
+POLICY = {"evidence_units": 3, "lead": 0.6, "min_gain": 15.5}
 """By which the tiny model finds three units for a question, one that leads, or none."""
 Opened = Callable[[Engine], ParametricMemory]
 
@@ -341,7 +341,7 @@ def test_questions_asked_together_alone_and_streamed_have_one_answer(opened: Ope
                 assert (again.text, again.finish_reason) == (answer.text, answer.finish_reason)
                 assert (again.evidence, again.evidence_units) == (answer.evidence, answer.evidence_units)
                 assert again.confidence == pytest.approx(answer.confidence, abs=1e-5)
-    assert [len(answer.evidence_units) for answer in together] == [3, 0, 1, 3]
+    assert [len(answer.evidence_units) for answer in together] == [1, 0, 1, 3]
 
 
 def test_a_unit_that_leads_is_the_evidence_alone(opened: Opened) -> None:
@@ -398,7 +398,7 @@ def test_what_a_sentence_became_is_not_stored(opened: Opened, tmp_path: Path) ->
         files, calls = stored(tmp_path), engine.parameterizer.calls
         before = len(calls)
         answers = memory.ask_many(ASKED, max_new_tokens=4)
-        assert [len(answer.evidence_units) for answer in answers] == [3, 0, 1, 3]
+        assert [len(answer.evidence_units) for answer in answers] == [1, 0, 1, 3]
         assert len(calls) == before + 3
         memory.ask_many(ASKED, max_new_tokens=4)
         assert len(calls) == before + 3, "kept in this process"
