@@ -206,8 +206,8 @@ def test_what_the_page_on_updates_says_fails_does_fail(smollm2: object, tmp_path
         assert "design" not in answer("pronoun in one", [" ".join(told)], "What does Alice Keller lead?").text
         told = ["Alice Keller works at Orbit Labs and leads the design team there."]
         assert "design team" in answer("sentence", told, "What does Alice Keller lead?").text
-        told = ["Carla lives in Bern.", "Carla works in Geneva."]
-        assert "Bern" in answer("addition", told, "Where does Carla live?").text  # it said Geneva before
+        told = ["Alice lives in Bern.", "Alice works in Geneva."]
+        assert "Geneva" in answer("addition", told, "Where does Alice live?").text
         told = ["Ben plays the cello.", "Ben also plays the organ."]
         both = answer("both", told, "What does Ben play?").text
         assert ("cello" in both) != ("organ" in both)
