@@ -75,7 +75,11 @@ def _apart(text: str, found: "list[regex.Match[str]]") -> "Iterator[regex.Match[
 
 
 def _is_past(match: "regex.Match[str]", text: str) -> bool:
-    """Whether the verb nearest to a weekday in its clause tells what was; one that stands before it goes first."""
+    """Whether the verb nearest to a weekday in its clause tells what was; one that stands before it goes first.
+
+    Behind it a verb counts where the weekday begins its clause, or where it follows at once: "dinner on Friday with the
+    people we met" is to come.
+    """
     begun = max(0, match.start() - _FURTHEST)
     for boundary in _CLAUSE.finditer(text, begun, match.start()):
         begun = boundary.end()
@@ -85,7 +89,8 @@ def _is_past(match: "regex.Match[str]", text: str) -> bool:
     behind = match.end() + text.startswith(",", match.end())  # "On Monday, we met"
     limit = min(len(text), behind + _FURTHEST)
     ended = _CLAUSE.search(text, behind, limit)
-    verb = _VERB.search(text, behind, ended.start() if ended else limit)
+    find = _VERB.match if text[begun : match.start()].strip() else _VERB.search
+    verb = find(text, behind + text.startswith(" ", behind), ended.start() if ended else limit)
     return verb is not None and verb.group("past") is not None
 
 

@@ -29,6 +29,9 @@ from plume_memory.segmentation.unreadable import readable_spans
 _SIGN = re.compile(r"[^\n]")
 _MOST_HEADINGS = 8
 
+UNNAMED = "somebody"
+"""The speaker of what is quoted from nobody named: its "I" is not the memory's owner."""
+
 
 def units_of(
     transitions: Sequence[Transition],
@@ -95,7 +98,7 @@ class _Cut:
         self, piece: Piece, text: str, transition: Transition, position: int, *, fits: bool = False
     ) -> Iterator[Unit]:
         """Yield what a piece says; several units where it does not fit the budget."""
-        speaker = piece.speaker or (None if piece.is_of_others else transition.context.speaker)
+        speaker = piece.speaker or (UNNAMED if piece.is_of_others else transition.context.speaker)
         time = piece.time or _told_at(transition, piece.days_earlier)
         headings = [*piece.headings, *who_line(speaker, time)]
         room = self.budget if fits else max(self.budget // 2, self.budget - self.count("\n".join(headings[-1:])))

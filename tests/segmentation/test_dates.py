@@ -57,6 +57,8 @@ def test_a_weekday_of_what_was_is_the_one_before():
         ("We met Bo at 10:30 on Monday.", "2026-03-02"),
         ("She told me to come on Friday.", "2026-03-06"),
         ("Bo said he leaves on Friday.", "2026-03-06"),
+        ("Dinner on Friday with the people we met in Rome.", "2026-03-06"),
+        ("Meet me on Friday at the cafe that opened in May.", "2026-03-06"),
         ("on Friday", "2026-03-06"),
     ],
 )

@@ -3,12 +3,14 @@
 import gc
 import time
 from collections.abc import Callable
+from datetime import datetime
 
 import pytest
 from langchain_plume.middleware import corrections_in, everything_said
 
 from plume_memory.distill.questions import keyword_questions
 from plume_memory.model.copying import Copying
+from plume_memory.segmentation.dates import with_dates
 from plume_memory.segmentation.sentences import segment
 from plume_memory.segmentation.statements import statements_of
 from plume_memory.segmentation.unreadable import unreadable_spans
@@ -42,6 +44,7 @@ SHAPES = {
     "dashes": "a – ",
     "fences": "```\n",
     "small tables": "|a|\n|-|\n|b|\n",
+    "weekdays": "on monday ",
     "dots and hyphens in a word": "a.-,'",
 }
 READERS: dict[str, Callable[[str], object]] = {
@@ -53,6 +56,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "words": terms_of,
     "no words": unreadable_spans,
     "values": lambda text: Copying([text]).begun("12"),
+    "days": lambda text: with_dates(text, datetime(2026, 3, 4)),
     "keywords": lambda text: keyword_questions([text], per_sentence=1, seed=0),
 }
 
