@@ -5,14 +5,23 @@ are not there: the child hangs in its first multiplication (gunicorn --preload, 
 """
 
 import os
-import threading
 import weakref
-from collections import deque
 from collections.abc import Callable
-from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from plume_memory.errors import ForkedEngine
+
+if TYPE_CHECKING:  # typeshed calls the real one final, and knows half of it
+
+    class _RLock:
+        def __enter__(self) -> bool: ...
+        def __exit__(self, *error: object) -> None: ...
+        def acquire(self, blocking: bool = True, timeout: float = -1) -> bool: ...
+        def release(self) -> None: ...
+        def _recursion_count(self) -> int: ...
+        def _at_fork_reinit(self) -> None: ...
+else:
+    from _thread import RLock as _RLock
 
 _RENEWED: "weakref.WeakKeyDictionary[object, Callable[[Any], None]]" = weakref.WeakKeyDictionary()
 
@@ -31,84 +40,39 @@ if hasattr(os, "register_at_fork"):  # Windows forks nothing
     os.register_at_fork(after_in_child=_renew_all)
 
 
-class Lock:
-    """`threading.Lock`, open in a forked child whoever held it in the parent."""
+class Lock(_RLock):
+    """`threading.RLock`, open in a forked child whoever held it in the parent.
+
+    Nothing of it is Python: an exception that a signal raises, between any two lines, cannot leave it held.
+    """
 
     def __init__(self) -> None:
-        self._renew()
-        renew_in_child(self, Lock._renew)
-
-    def _renew(self) -> None:
-        self._lock = self._new()
-
-    def _new(self) -> Any:
-        return threading.Lock()
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._lock.release()
+        super().__init__()
+        renew_in_child(self, Lock._at_fork_reinit)
 
 
-class ReentrantLock(Lock):
-    """`threading.RLock`, open in a forked child whoever held it in the parent."""
-
-    def _new(self) -> Any:
-        return threading.RLock()
-
-
-class FairLock:
-    """A reentrant lock that is given in the order it was asked for, open in a forked child.
+class FairLock(Lock):
+    """A lock that its holder does not get again before one that waits.
 
     A plain lock is taken again by who has just let go of it: a decode would keep out everybody who reads.
     """
 
     def __init__(self) -> None:
-        self._renew()
-        renew_in_child(self, FairLock._renew)
+        super().__init__()
+        self._turnstile = Lock()
+        """Held by the one who is next."""
 
-    def _renew(self) -> None:
-        self._mutex = threading.Lock()
-        self._holder: int | None = None
-        self._depth = 0
-        self._waiting: deque[tuple[int, threading.Event]] = deque()
-
-    def __enter__(self) -> None:
-        me = threading.get_ident()
-        with self._mutex:
-            if self._holder in (None, me):
-                self._holder, self._depth = me, self._depth + 1
-                return
-            turn = threading.Event()
-            self._waiting.append((me, turn))
+    def __enter__(self) -> bool:
+        held = self._recursion_count()
         try:
-            turn.wait()
-        except BaseException:  # interrupted while it waited: nobody waits for a turn that nobody takes
-            with self._mutex:
-                if turn.is_set():
-                    self._hand_over()
-                else:
-                    self._waiting.remove((me, turn))
+            if held:
+                return self.acquire()
+            with self._turnstile:
+                return self.acquire()
+        except BaseException:  # interrupted while it waited, or when it had just been given
+            if self._recursion_count() > held:
+                self.release()
             raise
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        with self._mutex:
-            self._hand_over()
-
-    def _hand_over(self) -> None:
-        self._depth -= 1
-        if self._depth:
-            return
-        self._holder = None
-        if self._waiting:
-            self._holder, turn = self._waiting.popleft()
-            self._depth = 1
-            turn.set()
 
 
 class ModelLock(FairLock):
@@ -132,6 +96,6 @@ class ModelLock(FairLock):
                 f"worker_process_init), or start the process by spawn."
             )
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> bool:
         self.check()
-        super().__enter__()
+        return super().__enter__()

@@ -26,7 +26,7 @@ from plume_memory.errors import (
     TextTooLong,
     cannot_be_copied,
 )
-from plume_memory.forks import ReentrantLock
+from plume_memory.forks import Lock
 from plume_memory.hypernet.shipped import chosen_network
 from plume_memory.logged import LoggedMemory
 from plume_memory.policy import AnswerPolicy
@@ -93,7 +93,7 @@ class ParametricMemory(LoggedMemory):
         self._engine = engine
         self._deriver = deriver or Deriver()
         self._owns_deriver = deriver is None
-        self._lock = ReentrantLock()
+        self._lock = Lock()
         self._snapshots: Snapshots | None = None
 
     @classmethod

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -11,15 +12,18 @@ import traceback
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from types import FrameType
 
 import pytest
 from langchain_plume.background import Deriver
 
+from plume_memory import forks
 from plume_memory.errors import ForkedEngine
-from plume_memory.forks import Lock, ReentrantLock
+from plume_memory.forks import FairLock, Lock, ModelLock
 from plume_memory.lru import LRUCache
 from plume_memory.pool import MemoryPool
 from plume_memory.testing import tiny_engine
@@ -30,7 +34,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning"),
 ]
 
-HANGS_S = 60  # a child still there by then waits for ever
+HANGS_S = 6  # a child still there by then waits for ever
 
 
 def in_child(work: Callable[[], None]) -> str:
@@ -84,7 +88,7 @@ def pool(tmp_path: Path) -> Iterator[MemoryPool]:
         yield opened
 
 
-@pytest.mark.parametrize("kind", [Lock, ReentrantLock])
+@pytest.mark.parametrize("kind", [Lock, FairLock])
 def test_a_lock_that_another_thread_holds_is_open_in_the_child(kind: type[Lock]) -> None:
     lock = kind()
 
@@ -94,6 +98,50 @@ def test_a_lock_that_another_thread_holds_is_open_in_the_child(kind: type[Lock])
 
     with held(lock):
         assert in_child(take) == ""
+
+
+class Interrupted(BaseException):
+    """What the handler of a signal raises."""
+
+
+@contextmanager
+def interrupts() -> Iterator[Callable[[float], None]]:
+    """Gives what sets the timer of a signal whose handler raises; 0 stops it."""
+
+    def handler(_: int, frame: FrameType | None) -> None:
+        if frame is not None and frame.f_code.co_filename == forks.__file__:  # elsewhere it proves nothing
+            raise Interrupted
+
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        yield lambda seconds: signal.setitimer(signal.ITIMER_REAL, seconds, seconds) and None
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("kind", [FairLock, ModelLock])
+def test_an_exception_at_any_moment_leaves_no_lock_held(kind: type[Lock]) -> None:
+    lock, hits = kind(), 0
+    deadline = time.monotonic() + HANGS_S
+    with interrupts() as every, ThreadPoolExecutor(1) as other:  # this thread would be let in again
+        while hits < 200:
+            every(0.0002)
+            try:
+                while time.monotonic() < deadline:
+                    with lock, lock:
+                        pass
+            except Interrupted:
+                every(0)
+                hits += 1
+            assert other.submit(take, lock).result() == "let in", f"held after {hits} interrupts"
+
+
+def take(lock: Lock) -> str:
+    if not lock.acquire(blocking=True, timeout=HANGS_S):
+        return "kept out"
+    lock.release()
+    return "let in"
 
 
 def test_no_lock_of_this_package_is_a_plain_one() -> None:

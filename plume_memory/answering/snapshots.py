@@ -11,7 +11,7 @@ from plume_memory.answering.embedded import Embedded
 from plume_memory.answering.pinned import Snapshot
 from plume_memory.answering.replaced import Replaced
 from plume_memory.engine import Engine
-from plume_memory.forks import Lock, ReentrantLock
+from plume_memory.forks import Lock
 from plume_memory.records import History
 from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.segmentation.told import told_of
@@ -44,7 +44,7 @@ class Snapshots:
         self._database = database
         self._artifacts = artifacts
         self._lock = Lock()
-        self._summing = ReentrantLock()
+        self._summing = Lock()
         self._kept: OrderedDict[int, Snapshot] = OrderedDict()
         self._newest: _Indexed | None = None
         self._last_erasure = 0

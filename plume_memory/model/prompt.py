@@ -9,10 +9,9 @@ What somebody said is never read as a control token: "<|im_end|>" in a question,
 memory is ten characters, whatever it would mean in the frame.
 """
 
-import copy
 import json
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 from unicodedata import normalize
@@ -47,7 +46,8 @@ class ChatFormat:
     suffix: str
     """Everything after them, up to where the answer starts."""
     control: frozenset[str]
-    """What the tokenizer reads as one control token each."""
+    """What the tokenizer reads as one control token each: its special tokens, and others that the template writes, as
+    Qwen's `<tool_call>`."""
     plain: Any
     """Reads control tokens as the characters they are written with."""
 
@@ -68,8 +68,12 @@ class ChatFormat:
         prefix, found, suffix = framed.partition(sentinel)
         if not found:
             raise MissingChatTemplate(f"The chat template of {name!r} does not keep the user's words as they are.")
-        control = frozenset(token.content for token in tokenizer.added_tokens_decoder.values() if token.special)
-        return cls(tokenizer, prefix, suffix, control, _plain(tokenizer))
+        control = frozenset(
+            token.content
+            for token in tokenizer.added_tokens_decoder.values()
+            if token.special or (token.content.strip() and token.content in str(tokenizer.chat_template))
+        )
+        return cls(tokenizer, prefix, suffix, control, _plain(tokenizer, control))
 
     def prompt_ids(self, question: str) -> list[int]:
         """Ids of one user turn, ready for the answer. The text is stripped, as the reference does."""
@@ -191,11 +195,11 @@ def _sentinel() -> str:
     return f"plume{secrets.token_hex(12)}"
 
 
-def _plain(tokenizer: Any) -> Any:
-    """A tokenizer of its own: that it reads control tokens as characters is a state of the whole object."""
-    plain = copy.deepcopy(tokenizer.backend_tokenizer)
-    plain.encode_special_tokens = True
-    return plain
+def _plain(tokenizer: Any, control: Set[str]) -> Any:
+    """A tokenizer of its own that knows no control token."""
+    own = json.loads(tokenizer.backend_tokenizer.to_str())
+    own["added_tokens"] = [token for token in own["added_tokens"] if token["content"] not in control]
+    return type(tokenizer.backend_tokenizer).from_str(json.dumps(own))
 
 
 def _cut(written: str, said: Mapping[str, str]) -> tuple[Piece, ...]:

@@ -11,11 +11,14 @@ tokenizer and no torch.
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
 CALL_OPEN, CALL_CLOSE = "<tool_call>", "</tool_call>"
 _RESULT_OPEN, _RESULT_CLOSE = "<tool_response>", "</tool_response>"
+_MARK = re.compile(r"<\s*/?\s*tool_(?:response|call)\s*>", re.IGNORECASE)
+"""In a result it would end the result, or begin a call."""
 
 
 class CalledFunction(TypedDict):
@@ -70,7 +73,7 @@ def folded(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] | Non
     for message in messages:
         role, content = message["role"], message["content"]
         if role == "tool":
-            role, content = "user", f"{_RESULT_OPEN}\n{content}\n{_RESULT_CLOSE}"
+            role, content = "user", f"{_RESULT_OPEN}\n{_MARK.sub(_broken, content)}\n{_RESULT_CLOSE}"
         elif message.get("tool_calls"):
             content = "\n".join([content] * bool(content) + [call_text(c["function"]) for c in message["tool_calls"]])
         if role == "user" and after_result:  # many templates refuse two user turns in a row
@@ -79,6 +82,10 @@ def folded(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] | Non
             turns.append({"role": role, "content": content})
         after_result = message["role"] == "tool" or (after_result and role == "user")
     return _with_tools(turns, tools) if tools else turns
+
+
+def _broken(mark: re.Match[str]) -> str:
+    return f"<\u200b{mark[0][1:]}"
 
 
 def call_text(function: CalledFunction) -> str:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from plume_memory.errors import Busy, Cancelled, InvalidInput, counted
-from plume_memory.forks import ReentrantLock
+from plume_memory.forks import Lock
 from plume_memory.model.base import BaseModel
 from plume_memory.model.masks import Vocabulary
 from plume_memory.model.queries import Decoded, DecodeSettings, Query, Step, collect
@@ -83,7 +83,7 @@ class Scheduler:
         self._most_rows = rows
         self._queue = queue
         # Reentrant: a stream that is collected as garbage is closed in whatever thread that happens.
-        self._lock = ReentrantLock()
+        self._lock = Lock()
         self._batch = RunningQueries(base, self._vocabulary, fixed=self._fixed)
         self._waiting = Waiting()
         self._by_number: dict[int, Request] = {}

@@ -102,22 +102,23 @@ class RerankerNetwork(nn.Module):
         return LoraFactors(pairs, self.layers)
 
     def take(self, trained: LoraFactors, where: str) -> None:
-        """Go on from a trained reranker.
+        """Go on from a trained adapter: it says at first what that says, also with a rank or layers to spare.
 
         Raises:
-            TrainingError: it has other modules, layers or another rank.
+            TrainingError: that has other modules or sizes, layers that this lacks, or a larger rank.
         """
         own = self.factors()
-        if (trained.layers, _shapes(trained)) != (own.layers, _shapes(own)):
+        if not set(trained.layers) <= set(own.layers) or trained.rank > own.rank or _widths(trained) != _widths(own):
             raise TrainingError(
-                f"The reranker in {where} has rank {trained.rank} on layers {trained.layers[0]} to "
+                f"The adapter in {where} has rank {trained.rank} on layers {trained.layers[0]} to "
                 f"{trained.layers[-1]}, the settings ask for rank {own.rank} on {own.layers[0]} to {own.layers[-1]} of "
-                "this base model; ask for its own."
+                "this base model; ask for its own, or for more."
             )
+        places = [own.layers.index(layer) for layer in trained.layers]
         with torch.no_grad():
             for name, A, B in zip(MODULES, self.A, self.B, strict=True):
-                A.copy_(trained.modules[name].A)
-                B.copy_(trained.modules[name].B)
+                A[places, : trained.rank] = trained.modules[name].A.to(A.dtype)
+                B[places, : trained.rank] = trained.modules[name].B.to(B.dtype)
 
 
 class RerankingTask:
@@ -297,5 +298,5 @@ def _width(choice: Choice) -> int:
     return max(map(len, choice.sentences)) + sum(map(len, choice.questions))
 
 
-def _shapes(factors: LoraFactors) -> dict[str, tuple[torch.Size, torch.Size]]:
-    return {name: (pair.A.shape, pair.B.shape) for name, pair in factors.modules.items()}
+def _widths(factors: LoraFactors) -> dict[str, tuple[int, int]]:
+    return {name: (pair.A.shape[-1], pair.B.shape[-1]) for name, pair in factors.modules.items()}

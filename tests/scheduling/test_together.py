@@ -10,10 +10,6 @@ from plume_memory.forks import FairLock
 from plume_memory.scheduling.together import Together
 
 
-def waiting(lock: FairLock) -> int:
-    return len(lock._waiting)
-
-
 def test_what_waits_for_the_model_is_done_in_one_call() -> None:
     calls: list[list[int]] = []
 
@@ -28,7 +24,7 @@ def test_what_waits_for_the_model_is_done_in_one_call() -> None:
     with ThreadPoolExecutor(5) as threads:
         with lock:
             asked = [threads.submit(together, [n, 10 * n]) for n in range(1, 6)]
-            while waiting(lock) < 5:
+            while len(together._queue) < 5:
                 threading.Event().wait(0.001)
         assert [one.result() for one in asked] == [[n * n, 100 * n * n] for n in range(1, 6)]
     assert calls[0] == [3]
@@ -48,29 +44,36 @@ def test_an_error_is_raised_where_it_belongs() -> None:
     with ThreadPoolExecutor(4) as threads:
         with lock:
             asked = [threads.submit(together, [n]) for n in (1, -2, 3, 4)]
-            while waiting(lock) < 4:
+            while len(together._queue) < 4:
                 threading.Event().wait(0.001)
         assert [asked[at].result() for at in (0, 2, 3)] == [[1], [3], [4]]
         with pytest.raises(TypeError):
             asked[1].result()
 
 
-def test_the_model_is_given_in_the_order_it_was_asked_for() -> None:
-    """A plain lock goes to whoever is quickest: to who has just let go of it."""
+def test_who_waits_is_given_the_model_before_who_has_just_let_go_of_it() -> None:
+    """A plain lock goes to whoever is quickest."""
     lock, order = FairLock(), []
 
-    def take(n: int) -> None:
+    def take() -> None:
         with lock, lock:
-            order.append(n)
+            order.append("waited")
 
-    threads = [threading.Thread(target=take, args=(n,)) for n in range(4)]
-    with lock:
-        for at, thread in enumerate(threads, start=1):
+    for _ in range(20):
+        thread = threading.Thread(target=take)
+        with lock:
             thread.start()
-            while waiting(lock) < at:
+            while not next_one(lock):
                 threading.Event().wait(0.001)
-    with lock:
-        order.append(99)
-    for thread in threads:
+        with lock:
+            order.append("had it")
         thread.join()
-    assert order == [0, 1, 2, 3, 99]
+    assert order == ["waited", "had it"] * 20
+
+
+def next_one(lock: FairLock) -> bool:
+    """Whether a thread holds the turnstile."""
+    if not lock._turnstile.acquire(blocking=False):
+        return True
+    lock._turnstile.release()
+    return False

@@ -13,20 +13,20 @@ from plume_memory.errors import CheckpointError, TrainingError
 from plume_memory.hypernet.fastweight import checkpoint
 from plume_memory.hypernet.fastweight.config import FastWeightConfig
 from plume_memory.hypernet.fastweight.network import FastWeightNetwork
-from plume_memory.hypernet.judge import FILE
+from plume_memory.hypernet.judge import FILE, OUTPUTS
 from plume_memory.hypernet.loading import load_hypernetwork
 from plume_memory.model.base import BaseModel
 from plume_memory.retrieval.judge import Judge
 from plume_memory.testing import tiny_base
 from plume_memory.training.ahead import DrawnAhead
 from plume_memory.training.build import build
-from plume_memory.training.cases import ClaimSet, PairSet, garbled
+from plume_memory.training.cases import ClaimSet, PairSet, Verdict, garbled
 from plume_memory.training.data import read_data
 from plume_memory.training.facts import FAMILIES, FactSource
 from plume_memory.training.facts.cases import FactCases
 from plume_memory.training.facts.twins import near_name, twins
 from plume_memory.training.judgements import claims_of, pairs_of
-from plume_memory.training.judging import ALLOWED, JudgingTask
+from plume_memory.training.judging import ALLOWED, JudgingTask, _pair_loss
 from plume_memory.training.progress import RunProgress
 from plume_memory.training.requirements import require_use
 from plume_memory.training.reranking import RerankingTask, load_start
@@ -233,6 +233,28 @@ def test_what_is_trained_is_what_judges(small: Small, network: Path, name: str) 
     torch.testing.assert_close(torch.tensor(judge.support(claims)), of_claims[:, 3], atol=1e-4, rtol=1e-4)
     assert judge.verdicts([pairs[2]])[0] == pytest.approx(judge.verdicts(pairs)[2], abs=1e-5)
     assert judge.verdicts([]) == judge.support([]) == []
+
+
+def test_more_rank_and_layers_say_at_first_what_it_goes_on_from(small: Small, network: Path, tmp_path: Path) -> None:
+    base = tiny_base("llama")
+    settings = small(network=JUDGE | {"lowest_layer": 0.5}, start=str(network))
+    task = made(base, settings)
+    shaken(task)
+    task.save(tmp_path)
+    grown = made(base, small(network=JUDGE | {"rank": 6, "lowest_layer": 0.0}, start=str(tmp_path)))
+    pairs = [("Al lives in Bern.", "Al moved."), ("Bo eats.", "The moon is made of green cheese.")]
+    was, now = judge_of(base, task).verdicts(pairs), judge_of(base, grown).verdicts(pairs)
+    torch.testing.assert_close(torch.tensor(now), torch.tensor(was), atol=1e-5, rtol=1e-5)
+    assert grown.network.adapter.factors().rank == 6
+
+
+def test_the_loss_is_the_mean_surprise_of_the_verdicts_that_are_allowed() -> None:
+    scores = torch.randn(4, OUTPUTS, generator=torch.Generator().manual_seed(3))
+    verdicts: list[Verdict] = ["replaces", "adds", "unrelated", "not replaces"]
+    sets = [PairSet("b", ((str(n), verdict),)) for n, verdict in enumerate(verdicts)]
+    p = torch.softmax(scores[:, :3], dim=1)
+    allowed = torch.stack([p[0, 2], p[1, 1], p[2, 0], p[3, 0] + p[3, 1]])
+    torch.testing.assert_close(_pair_loss(scores, sets), -allowed.log().mean())
 
 
 def test_it_learns(small: Small, network: Path) -> None:

@@ -191,6 +191,8 @@ def test_a_run_ends_in_a_network_with_a_reranker_and_another_run_goes_on_from_it
         assert torch.equal(pair.A, loaded.reranker.modules[name].A.float())
     with pytest.raises(TrainingError, match="has rank 4 on layers 0 to 2, the settings ask for rank 2"):
         made(base, small(network=RERANKER | {"rank": 2}, start=str(result.hypernetwork)))
+    with pytest.raises(TrainingError, match="ask for its own, or for more"):
+        made(base, small(network=RERANKER | {"lowest_layer": 0.5}, start=str(result.hypernetwork)))
 
 
 def test_the_start_is_read_once(small: Small, network: Path, tmp_path: Path) -> None:
