@@ -64,7 +64,9 @@ def main() -> None:
             if not question.gold:
                 continue
             reader, asked = engine.reader.of(cache), question.question
-            ranked = retrieve(index, asked, reader, engine.policy, k=len(index), near=near, retired=gone)
+            ranked = retrieve(
+                index, asked, reader, engine.policy, k=len(index), near=near, judge=engine.judge, retired=gone
+            )
             unjudged = retrieve(index, asked, reader, engine.policy, k=len(index), near=near)
             by_words = retrieve(index, asked, reader, engine.policy, k=len(index))
             read = [one for one in ranked if one.gain is not None]

@@ -4,7 +4,7 @@
 
 Log p of a question behind a text is a sum of token log p, none above 0: half of the tokens bound the whole. The best
 `FIRST` candidates by words are scored whole; of the others the first half, and the rest only where the bound reaches
-the third best so far, less what a later rule may forgive (`DOUBT_NATS`). Chains of twenty updates, up to 32 texts.
+the third best so far, less what a later rule may forgive (`FORGIVEN`). Chains of twenty updates, up to 32 texts.
 """
 
 import argparse
@@ -17,9 +17,11 @@ from policies import transitions
 
 from plume_memory.engine import Engine
 from plume_memory.records import Transition
-from plume_memory.retrieval.retrieve import DOUBT_NATS, SHORTLIST, TIED
+from plume_memory.retrieval.retrieve import SHORTLIST, TIED
 
 FIRST = 4
+FORGIVEN = 0.85
+"""Nats a token."""
 
 
 def saved(log_p: Sequence[Sequence[float]]) -> float:
@@ -31,7 +33,7 @@ def saved(log_p: Sequence[Sequence[float]]) -> float:
     tokens = len(log_p[0])
     half = (tokens + 1) // 2
     third = sorted((sum(own) / tokens for own in log_p[:FIRST]), reverse=True)[:3][-1]
-    spared = sum(tokens - half for own in log_p[FIRST:] if sum(own[:half]) / tokens < third - DOUBT_NATS)
+    spared = sum(tokens - half for own in log_p[FIRST:] if sum(own[:half]) / tokens < third - FORGIVEN)
     return spared / (tokens * len(log_p))
 
 

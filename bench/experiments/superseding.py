@@ -9,13 +9,13 @@
 probability the judge says that a unit is replaced; SET is `near_names`, `owners`, `retold` or `told` (of held_out/) or
 one of policies.py's. `compare` prints, in per cent and by set, how often the first unit that is left holds the answer,
 and of changed questions how often it holds the replaced one. `retire` keeps, of each question, whether the first unit
-that `retrieve` returns holds the answer and the replaced one: with and without words, for several thresholds and
-values of `DOUBT_NATS`. `count` prints, by set and way, how often each was so.
+that `retrieve` returns holds the answer and the replaced one: with and without words, for several thresholds, and
+whether the judge is asked again if what replaced a unit answers the question. `count` prints, by set and way, how often
+each was so.
 """
 
 import argparse
 import json
-import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -118,7 +118,8 @@ class _Remembering:
 def retire(out: Path, sets: Sequence[str], hypernetwork: str, limit: int | None) -> None:
     """Write a line for each question: by way, whether the first unit holds the answer, and whether the replaced one."""
     engine = Engine.load("smollm2-135m", hypernetwork=hypernetwork, dtype="float32")
-    superseding = Superseding(engine.base, engine.judge, min(at for _, at, _ in WAYS if at))
+    judge = engine.judge
+    superseding = Superseding(engine.base, judge, min(at for _, at, _ in WAYS if at))
     with out.open("a", encoding="utf-8") as file:
         for name, texts, questions in islice((own for one in sets for own in asked(one)), limit):
             told = tuple(Transition(number, text) for number, text in enumerate(texts, start=1))
@@ -127,14 +128,21 @@ def retire(out: Path, sets: Sequence[str], hypernetwork: str, limit: int | None)
             index, reader = engine.index(units), _Remembering(engine.reader)
             for one in questions:
                 line: Line = {"set": name, "question": one["question"], "changed": bool(one["old"])}
-                for words, at, nats in WAYS:
-                    retrieve.DOUBT_NATS = nats
+                for words, at, again in WAYS:
                     gone = retired([pair for pair in found if at and pair.probability >= at])
                     with patch.object(retrieve, "verdicts", verdicts if words else _no_verdicts):
-                        first = retrieve.retrieve(index, one["question"], reader, engine.policy, k=1, retired=gone)
+                        first = retrieve.retrieve(
+                            index,
+                            one["question"],
+                            reader,
+                            engine.policy,
+                            k=1,
+                            judge=judge if again else None,
+                            retired=gone,
+                        )
                     text = first[0].unit.text
                     now = says(text, one["now"])
-                    line[f"{words} {at} {nats}"] = [now, bool(one["old"]) and says(text, one["old"]) and not now]
+                    line[f"{words} {at} {again}"] = [now, bool(one["old"]) and says(text, one["old"]) and not now]
                 file.write(json.dumps(line, ensure_ascii=False) + "\n")
             file.flush()
 
@@ -144,11 +152,11 @@ def _no_verdicts(units: Sequence[Unit], *_: object) -> list[Verdict]:
 
 
 WAYS = tuple(
-    (words, at, nats)
+    (words, at, again)
     for words in (True, False)
-    for at, nats in ((0.0, math.inf), *((at, nats) for at in (0.5, 0.7, 0.8, 0.9) for nats in (0.85, math.inf)))
+    for at, again in ((0.0, False), *((at, again) for at in (0.5, 0.7, 0.8, 0.9) for again in (True, False)))
 )
-"""Whether words decide too, from which probability the judge retires (0: never), and the doubt."""
+"""Whether words decide too, from which probability the judge retires (0: never), and whether it is asked again."""
 
 
 def by_words(line: Line) -> list[int]:

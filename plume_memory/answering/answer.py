@@ -72,7 +72,13 @@ def evidence_of(
     policy = engine.policy
     reader, k = engine.reader.of(cache), policy.evidence_units
     ranked = retrieve(
-        *(index, question, reader, policy), k=k, near=near, retired=retired, without=without, overrules=overrules
+        *(index, question, reader, policy),
+        k=k,
+        near=near,
+        judge=engine.judge,
+        retired=retired,
+        without=without,
+        overrules=overrules,
     )
     return choose_evidence(ranked, question, policy)
 

@@ -237,6 +237,7 @@ class Snapshot:
             *(self._index, query, reader, engine.policy),
             k=k,
             near=self._embedded,
+            judge=engine.judge,
             retired=retired,
             without=without,
             overrules=self._overrules,

@@ -21,9 +21,6 @@ SHORTLIST = 40
 TIED = 64
 """Most units that are read without vectors, where more share the last one's lexical score."""
 
-DOUBT_NATS = 0.85
-"""How much less likely the question may be behind what replaced a unit by the judge, in nats a token; else it stays."""
-
 WORDS_NATS = 0.6
 """What it costs a unit to hold none of the question's words, in nats a token: of units that are alike for the reader,
 which takes paraphrases in its stride, the one with the words asked for is more often meant."""
@@ -41,6 +38,14 @@ class Nears(Protocol):
         """Yield the positions of the units, those most like a question first."""
 
 
+class Judges(Protocol):
+    """A judge (retrieval/judge.py)."""
+
+    def support(self, claims: Sequence[tuple[str, str, str]]) -> Sequence[float]:
+        """Return the log-odds that a text answers a question, for each (text, question, "")."""
+        ...
+
+
 class Reads(Protocol):
     """A reader (retrieval/reader.py), of one owner's texts."""
 
@@ -56,6 +61,7 @@ def retrieve(
     *,
     k: int,
     near: Nears | None = None,
+    judge: Judges | None = None,
     retired: Retired = NOTHING_RETIRED,
     without: frozenset[int] = frozenset(),
     overrules: Mapping[int, Overrules] | None = None,
@@ -65,7 +71,7 @@ def retrieve(
     The reader reads those that hold and are no questions, the best by words and vectors, and ranks them with their
     words (`WORDS_NATS`); behind them come the others, by their words. A blank question has no likelihood: the units
     come latest first. What the judge retired is read too, beside what took its place: it still holds for a question
-    that is much less likely behind that (`DOUBT_NATS`). What no judge retired may be superseded for this question
+    that this, says the judge, does not answer. What no judge retired may be superseded for this question
     (recency.py): such a unit stands just before the best of those it supersedes, and these are flagged.
 
     Args:
@@ -75,6 +81,7 @@ def retrieve(
         policy: `retrieval` and `delta` count.
         k: most units to return; those that were read are all returned.
         near: proposes units beside those that the words propose, where there are more than are read.
+        judge: asked whether what took a unit's place answers the question; None: it does.
         retired: units that no longer hold, flagged `superseded`; what a caller retired is not read.
         without: positions of units that are left out.
         overrules: what callers decided of their updates, by version.
@@ -94,7 +101,7 @@ def retrieve(
     said = {at for at, by in retired.items() if not by}
     units = proposed(index, question, near, retired, without | said)
     readings = reader.read([unit.text for unit in units], question) if units else []
-    gone = _gone(units, readings, retired)
+    gone = _gone(units, question, retired, judge)
     holding = [at for at in range(len(units)) if at not in gone]
     shared = index.shared(question)
     scored = [_scored(unit, reading, shared[unit.position]) for unit, reading in zip(units, readings, strict=True)]
@@ -148,17 +155,14 @@ def _fused(*rankings: Sequence[int]) -> list[int]:
     return sorted(scores, key=lambda position: -scores[position])
 
 
-def _gone(units: Sequence[Unit], readings: Sequence[Reading], retired: Retired) -> set[int]:
+def _gone(units: Sequence[Unit], question: str, retired: Retired, judge: Judges | None) -> set[int]:
     """Which of the units that were read something took the place of, for this question."""
-    log_p = {unit.position: reading.log_p for unit, reading in zip(units, readings, strict=True)}
-    return {
-        at
-        for at, unit in enumerate(units)
-        if any(
-            later in log_p and log_p[later] >= log_p[unit.position] - DOUBT_NATS
-            for later in retired.get(unit.position, ())
-        )
-    }
+    texts = {unit.position: unit.text for unit in units}
+    heirs = {at: retired[at] & texts.keys() for at in texts if at in retired}
+    asked = sorted(frozenset().union(*heirs.values()))
+    odds = judge.support([(texts[at], question, "") for at in asked]) if judge and asked else [0.0] * len(asked)
+    answering = {at for at, own in zip(asked, odds, strict=True) if own >= 0}
+    return {i for i, unit in enumerate(units) if answering & heirs.get(unit.position, frozenset())}
 
 
 def _by_recency(

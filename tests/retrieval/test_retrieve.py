@@ -16,7 +16,7 @@ from plume_memory.retrieval.asking import only_asks
 from plume_memory.retrieval.lexical import UnitIndex
 from plume_memory.retrieval.reader import Reading
 from plume_memory.retrieval.recency import verdicts
-from plume_memory.retrieval.retrieve import DOUBT_NATS, SHORTLIST, TIED, WORDS_NATS, retrieve
+from plume_memory.retrieval.retrieve import SHORTLIST, TIED, WORDS_NATS, retrieve
 from plume_memory.terms import FUNCTION_WORDS, terms_of
 
 ASKED = "Where does Alice live?"
@@ -214,14 +214,40 @@ def test_a_unit_that_was_replaced_is_not_read_and_stands_marked_behind_all_that_
     assert retrieve(index, ASKED, reader, policy, k=1, retired=BY_CALLER)[0].unit.position == 2
 
 
-def test_what_the_judge_retired_stays_for_a_question_that_its_heir_hardly_bears_on() -> None:
-    index = told("The shop opens at nine.", "Bob owns boats.", "The shop is closed at six.")
-    by_judge = {0: frozenset([2])}
-    for gap, holds in ((DOUBT_NATS - 0.01, False), (DOUBT_NATS + 0.01, True)):
-        reader = Said({index[0].text: -1.0, index[1].text: -4.0, index[2].text: -1.0 - gap}.__getitem__)
-        found = retrieve(index, "When does the shop open?", reader, READER, k=3, retired=by_judge)
-        assert {one.unit.position: one.superseded for one in found}[0] is not holds
-        assert (found[0].unit.position == 0) is holds
+class Judged:
+    """A judge that gives texts these log-odds to answer; `asked` is what it was asked."""
+
+    def __init__(self, **odds: float) -> None:
+        self.asked: list[tuple[str, str, str]] = []
+        self._odds = odds
+
+    def support(self, claims: Sequence[tuple[str, str, str]]) -> list[float]:
+        self.asked += claims
+        return [self._odds[text] for text, *_ in claims]
+
+
+@pytest.mark.parametrize("odds", [3.0, 0.0, -0.1, -6.0])
+def test_what_the_judge_retired_stays_for_a_question_that_its_heir_does_not_answer(odds: float) -> None:
+    index = told("opens", "Bob owns boats.", "closes")
+    reader = Said({"opens": -1.0, "Bob owns boats.": -4.0, "closes": -3.0}.__getitem__)
+    judge, asked = Judged(closes=odds), "When does the shop open?"
+    found = retrieve(index, asked, reader, READER, k=3, judge=judge, retired={0: frozenset([2])})
+    assert judge.asked == [("closes", asked, "")], "once, of what took a place alone"
+    assert {one.unit.position: one.superseded for one in found}[0] is (odds >= 0)
+    assert (found[0].unit.position == 0) is (odds < 0)
+
+
+def test_any_heir_that_answers_takes_the_place() -> None:
+    index = told("first", "second", "third")
+    reader = Said({"first": -1.0, "second": -2.0, "third": -3.0}.__getitem__)
+    chain = {0: frozenset([1, 2]), 1: frozenset([2])}
+    for second, third, holding in ((1.0, -1.0, [1, 2]), (-1.0, 1.0, [2]), (-1.0, -1.0, [0, 1, 2])):
+        judge = Judged(second=second, third=third)
+        found = retrieve(index, "Which?", reader, READER, k=3, judge=judge, retired=chain)
+        assert [one.unit.position for one in found if not one.superseded] == holding
+    nothing = Judged()
+    retrieve(index, "Which?", reader, READER, k=3, judge=nothing)
+    assert nothing.asked == [], "where nothing was replaced"
 
 
 def test_what_took_a_units_place_is_read_whatever_its_words() -> None:

@@ -74,6 +74,12 @@ def test_pairs_of_facts_are_of_every_kind_and_contrast() -> None:
     assert [source.pairs(random.Random(7)) for _ in range(3)] == [source.pairs(random.Random(7)) for _ in range(3)]
 
 
+def test_more_cases_than_there_are_to_draw_are_all_there_is() -> None:
+    cases, chance = FactCases(RELATIONS, most=40), random.Random(5)
+    assert max(len(cases.pairs(chance).earlier) for _ in range(300)) > 5
+    assert max(len(cases.claims(chance).claims) for _ in range(300)) > 5
+
+
 def test_claims_of_facts_are_of_both_kinds_and_a_supported_answer_is_in_the_text() -> None:
     chance, source = random.Random(2), FactCases(RELATIONS, most=5)
     drawn = [source.claims(chance) for _ in range(1000)]

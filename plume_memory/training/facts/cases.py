@@ -152,7 +152,7 @@ class FactCases:
             (_stated(chance, another, one, draw_value(chance, another.value)), "adds"),
             (_stated(chance, attribute, one, new), "adds"),
         ]
-        return PairSet(later, tuple(chance.sample(earlier, self._most)))
+        return PairSet(later, tuple(chance.sample(earlier, min(self._most, len(earlier)))))
 
     def _of_owners(self, chance: random.Random) -> PairSet:
         """Mine, my wife's, her: one label, several owners."""
