@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # typeshed calls the real one final, and knows half of it
         def acquire(self, blocking: bool = True, timeout: float = -1) -> bool: ...
         def release(self) -> None: ...
         def _recursion_count(self) -> int: ...
+        def _is_owned(self) -> bool: ...
         def _at_fork_reinit(self) -> None: ...
 else:
     from _thread import RLock as _RLock
@@ -52,7 +53,7 @@ class Lock(_RLock):
 
 
 class FairLock(Lock):
-    """A lock that its holder does not get again before one that waits.
+    """A lock that its holder does not get again before the one that is next.
 
     A plain lock is taken again by who has just let go of it: a decode would keep out everybody who reads.
     """
@@ -63,16 +64,20 @@ class FairLock(Lock):
         """Held by the one who is next."""
 
     def __enter__(self) -> bool:
-        held = self._recursion_count()
+        held = self._times()
         try:
             if held:
                 return self.acquire()
             with self._turnstile:
                 return self.acquire()
         except BaseException:  # interrupted while it waited, or when it had just been given
-            if self._recursion_count() > held:
+            if self._times() > held:
                 self.release()
             raise
+
+    def _times(self) -> int:
+        """How often this thread holds it; before Python 3.11.6 whether."""
+        return self._recursion_count() if hasattr(self, "_recursion_count") else int(self._is_owned())
 
 
 class ModelLock(FairLock):

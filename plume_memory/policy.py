@@ -72,7 +72,8 @@ class AnswerPolicy(BaseModel):
         gt=0,
         le=1,
         description="Least probability, by the judge, that a later unit replaces an earlier one for the earlier one to "
-        "be no evidence any more. None: nothing is judged, and words and recency decide alone.",
+        "be no evidence any more, where what took its place answers the question. None: nothing is judged, and words "
+        "and recency decide alone.",
     )
     known_at: float | None = Field(
         default=None,

@@ -19,9 +19,12 @@ from unicodedata import normalize
 import jinja2
 
 from plume_memory.errors import InvalidInput, MissingChatTemplate
-from plume_memory.model.tool_turns import Message, folded, uses_tools, writes_tools
+from plume_memory.model.tool_turns import Message, folded, harmless_results, uses_tools, writes_tools
 
 __all__ = ["ChatFormat", "Framed", "Message"]
+
+_THOUGHT = "</think>"
+"""Ends what a model thought before an answer; templates drop it from earlier turns."""
 
 Tools = Sequence[Mapping[str, Any]]
 """Tools in OpenAI's shape: {"type": "function", "function": {"name", "description", "parameters"}}."""
@@ -106,11 +109,14 @@ class ChatFormat:
             raise InvalidInput("A conversation needs a user turn at its end; add {'role': 'user', ...}.")
         with_tools = uses_tools(messages, tools)
         native = with_tools and writes_tools(str(self.tokenizer.chat_template))
+        messages = harmless_results(messages)
         turns = folded(messages, tools) if with_tools and not native else list(messages)
         first = next(i for i, m in enumerate(turns) if m["role"] == "user")
         words, said = turns[first]["content"].strip(), {}
         turns[first] = {"role": "user", "content": (mark := _sentinel())}
         for i, turn in enumerate(turns):  # of the rest only what the frame must not hold: most templates look into it
+            if turn["role"] == "assistant" and _THOUGHT in self.control:  # as the template does, that would not see it
+                turns[i] = turn = {**turn, "content": turn["content"].rpartition(_THOUGHT)[2].lstrip("\n")}
             if i != first and self._has_control(turn["content"]):
                 said[_sentinel()] = turn["content"]
                 turns[i] = {**turn, "content": list(said)[-1]}
@@ -196,10 +202,12 @@ def _sentinel() -> str:
 
 
 def _plain(tokenizer: Any, control: Set[str]) -> Any:
-    """A tokenizer of its own that knows no control token."""
+    """A tokenizer of its own that reads control tokens as characters; each token keeps its id."""
     own = json.loads(tokenizer.backend_tokenizer.to_str())
-    own["added_tokens"] = [token for token in own["added_tokens"] if token["content"] not in control]
-    return type(tokenizer.backend_tokenizer).from_str(json.dumps(own))
+    own["added_tokens"] = [token | {"special": token["content"] in control} for token in own["added_tokens"]]
+    plain = type(tokenizer.backend_tokenizer).from_str(json.dumps(own))
+    plain.encode_special_tokens = True
+    return plain
 
 
 def _cut(written: str, said: Mapping[str, str]) -> tuple[Piece, ...]:

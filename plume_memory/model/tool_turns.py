@@ -73,7 +73,7 @@ def folded(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] | Non
     for message in messages:
         role, content = message["role"], message["content"]
         if role == "tool":
-            role, content = "user", f"{_RESULT_OPEN}\n{_MARK.sub(_broken, content)}\n{_RESULT_CLOSE}"
+            role, content = "user", f"{_RESULT_OPEN}\n{content}\n{_RESULT_CLOSE}"
         elif message.get("tool_calls"):
             content = "\n".join([content] * bool(content) + [call_text(c["function"]) for c in message["tool_calls"]])
         if role == "user" and after_result:  # many templates refuse two user turns in a row
@@ -82,6 +82,11 @@ def folded(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] | Non
             turns.append({"role": role, "content": content})
         after_result = message["role"] == "tool" or (after_result and role == "user")
     return _with_tools(turns, tools) if tools else turns
+
+
+def harmless_results(messages: Sequence[Message]) -> list[Message]:
+    """The same conversation, with marks that tools' results hold broken by a zero-width space."""
+    return [{**m, "content": _MARK.sub(_broken, m["content"])} if m["role"] == "tool" else m for m in messages]
 
 
 def _broken(mark: re.Match[str]) -> str:

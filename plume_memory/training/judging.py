@@ -85,7 +85,7 @@ class JudgeNetwork(nn.Module):
         """Go on from a trained judge.
 
         Raises:
-            TrainingError: its adapter has other modules, layers or another rank.
+            TrainingError: its adapter has other modules, layers that this lacks, or a larger rank.
         """
         self.adapter.take(trained.adapter, where)
         with torch.no_grad():
@@ -230,7 +230,7 @@ class JudgingTask:
         states, places, tokens = [], [], 0
         firsts = list(itertools.accumulate(map(len, read.cases), initial=0))
         widths = [len(head) + sum(map(len, own)) for head, own in zip(read.heads, read.cases, strict=True)]
-        for some in _alike(widths, _FILLED[self.base.device.type]):
+        for some in _alike(widths, _FILLED.get(self.base.device.type, _FILLED["cuda"])):
             own, count = self._states([read.heads[n] for n in some], [read.cases[n] for n in some])
             states.append(own)
             places += [place for n in some for place in range(firsts[n], firsts[n + 1])]
