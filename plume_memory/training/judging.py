@@ -50,8 +50,7 @@ ALLOWED: dict[Verdict, tuple[int, ...]] = {"unrelated": (0,), "adds": (1,), "rep
 _Set = TypeVar("_Set", PairSet, ClaimSet)
 _TRIES = 200
 _AT_ONCE = 8
-_FILLED = {"cpu": 0.6, "cuda": 0.3}
-"""Share of a group's widest row that its narrowest fills: a GPU waits longer for a further pass than for padding."""
+_FILLED = 0.6
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +229,7 @@ class JudgingTask:
         states, places, tokens = [], [], 0
         firsts = list(itertools.accumulate(map(len, read.cases), initial=0))
         widths = [len(head) + sum(map(len, own)) for head, own in zip(read.heads, read.cases, strict=True)]
-        for some in _alike(widths, _FILLED.get(self.base.device.type, _FILLED["cuda"])):
+        for some in _alike(widths):
             own, count = self._states([read.heads[n] for n in some], [read.cases[n] for n in some])
             states.append(own)
             places += [place for n in some for place in range(firsts[n], firsts[n + 1])]
@@ -247,11 +246,11 @@ class JudgingTask:
         return target_states(base, packed, adapter).float(), packed.tokens
 
 
-def _alike(widths: Sequence[int], filled: float) -> Iterator[list[int]]:
-    """Rows to read together: each group's narrowest fills at least that share of its widest, so that few tokens pad."""
+def _alike(widths: Sequence[int]) -> Iterator[list[int]]:
+    """Rows to read together: each group's narrowest fills at least `_FILLED` of its widest, so that few tokens pad."""
     group: list[int] = []
     for n in sorted(range(len(widths)), key=lambda n: -widths[n]):
-        if group and widths[n] < filled * widths[group[0]]:
+        if group and widths[n] < _FILLED * widths[group[0]]:
             yield group
             group = []
         group.append(n)
