@@ -23,8 +23,8 @@ _METHOD_TERM = re.compile(r"[a-z0-9]+")
 _TERM = regex.compile(
     r"""(?<![^\s(\[])[+\-\u2212]\p{N}+                           # a number with its sign
       | [\p{Han}\p{Hiragana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]\p{M}*    # scripts that do not space their words
-      | [\p{L}\p{N}][\p{L}\p{N}\p{M}]*(?:(?:\+\+|\#)(?![\p{L}\p{N}]))?   # C++, C#
-      | \p{Extended_Pictographic}""",
+      | [\p{L}\p{N}][\p{L}\p{N}\p{M}]*(?:(?:\+\+?|\#|(?<=\b\p{Lu}{1,2})[\-\u2212])(?![\p{L}\p{N}]))?  # C++, C#, A+, AB-
+      | \p{Sc} | \p{Regional_Indicator}{2} | \p{Extended_Pictographic}""",
     regex.VERBOSE,
 )
 _LOOKED_BACK = 8
@@ -40,9 +40,10 @@ def method_terms(text: str) -> list[str]:
 def terms_of(text: str) -> list[str]:
     """Return the words of a text, whatever its script, in order, repeated as they occur.
 
-    Composed (NFC) and without case, with their accents and signs: "C#" and "C++", "+5" and "-5", "Jörg" and "Jürg" are
-    six. A Latin word with accents stands for itself without them too. Of a script without spaces each letter is one. A
-    function word that is written as a name is no function word and keeps its capitals: "IT", "vitamin A", "ask Will".
+    Composed (NFC) and without case, with their accents and signs: "C#" and "C++", "+5" and "-5", "A+" and "A-", "Jörg"
+    and "Jürg" are eight. A Latin word with accents stands for itself without them too. Of a script without spaces each
+    letter is one. A function word that is written as a name is no function word and keeps its capitals: "IT",
+    "vitamin A", "ask Will".
     """
     text = unicodedata.normalize("NFC", text)
     shouted = text.isupper()

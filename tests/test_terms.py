@@ -31,6 +31,12 @@ from plume_memory.terms import FUNCTION_WORDS, asks, method_terms, possessors, s
         ("The Who", "The Cure"),
         ("🦊", "🐻"),
         ("release 2.1", "release 2.10"),
+        ("A+", "A-"),
+        ("B+", "B"),
+        ("AB\u2212", "AB"),
+        ("100 $", "100 \u20ac"),
+        ("\u20ac5", "\u00a35"),
+        ("\U0001f1eb\U0001f1f7", "\U0001f1e9\U0001f1ea"),
     ],
 )
 def test_two_names_differ_in_a_word_that_names_something(one: str, other: str) -> None:
@@ -69,7 +75,7 @@ def test_a_small_word_is_a_name_where_it_is_written_as_one(text: str, names: lis
 
 
 def test_other_words_are_those_of_the_method() -> None:
-    text = "Alice's cat (born 12/03/2019) isn't in Bern; she lives at 9 Mill Street, flat 4b."
+    text = "Alice's cat (born 12/03/2019) isn't in Bern; she's B-level, of C - or c-d - flat 4b."
     assert terms_of(text) == method_terms(text)
 
 
