@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plume_memory.terms import FUNCTION_WORDS, asks, method_terms, possessors, speaks_of_me, terms_of
+from plume_memory.terms import FUNCTION_WORDS, method_terms, possessors, speaks_of_me, terms_of
 
 
 @pytest.mark.parametrize(
@@ -86,45 +86,6 @@ def test_the_methods_terms_are_letters_and_digits_of_ascii() -> None:
 @given(st.text(max_size=60))
 def test_any_text_has_words_and_no_word_is_empty(text: str) -> None:
     assert all(term and not term.isspace() for term in terms_of(text))
-    assert isinstance(asks(text), bool)
-
-
-@pytest.mark.parametrize(
-    ("text", "asking"),
-    [
-        ("Where do I live? ", True),
-        ("what is my name", True),
-        ("Am I vegetarian?", True),
-        ("\u79c1\u306f\u3069\u3053\uff1f", True),
-        ("Can you note that I live in Bern?", False),
-        ("What I hate most is cilantro.", False),
-        ("When is a good question.", False),
-        ("How are you!", False),
-        ("I live in Bern.", False),
-        ("do you remember Heidi", True),
-        ("is my dentist on Mill Lane", True),
-        ("who's my dentist again", True),
-        ("what time is the meeting", True),
-        ("how old am I", True),
-        ("which bus do I take", True),
-        ("What I hate most is cilantro", False),
-        ("When Ada was in Rome she met Bo", False),
-        ("Will drives a van", False),
-        ("can you note that I live in Bern", False),
-        ("May is in Oslo", False),
-        ("Had my appendix removed in 2019", False),
-        ("Do the laundry on Mondays", False),
-        ("Do it on Mondays", False),
-        ("What's new: we moved to Bern", False),
-        ("What matters is family", False),
-        ("What Ada is allergic to: nuts", False),
-        ("May I park here", True),
-        ("have a nice day", False),
-        ("", False),
-    ],
-)
-def test_questions_are_told_from_what_is_said(text: str, asking: bool) -> None:
-    assert asks(text) is asking
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from plume_memory.terms import asks, speaks_of_me
+from plume_memory.segmentation import acts
+from plume_memory.terms import speaks_of_me
 
 MIN_GAIN = 8.0
 """Of the shipped network."""
@@ -135,7 +136,7 @@ def in_doubt(line: Line) -> list[float]:
     Every question of LoCoMo counts as one of these: that is the worst case.
     """
     words = WORDS.get(line["id"])
-    if words is not None and (not asks(words) or speaks_of_me(words)):
+    if words is not None and (acts.acts_of(words).asks < acts.SURE or speaks_of_me(words)):
         return today(line)
     return today(line) if max(margins(line), default=0.0) >= SURE * MIN_GAIN else best(line)
 
@@ -143,7 +144,7 @@ def in_doubt(line: Line) -> list[float]:
 def twice(line: Line) -> list[float]:
     """Instead of the judge twice the gain, of the same questions."""
     words = WORDS.get(line["id"])
-    if words is not None and (not asks(words) or speaks_of_me(words)):
+    if words is not None and (acts.acts_of(words).asks < acts.SURE or speaks_of_me(words)):
         return today(line)
     return today(line) if max(margins(line), default=0.0) >= 2 * MIN_GAIN else []
 

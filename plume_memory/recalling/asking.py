@@ -1,6 +1,5 @@
 """What of a conversation is looked up: its last question, with what was said before where it cannot stand alone."""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,7 +16,6 @@ _LEANS_WORDS = """
 """
 _LEANS = _PERSONS | frozenset(_LEANS_WORDS.split())
 """These, and words with which a short question takes up what was said before."""
-_GREETS = re.compile(r"\s*how (are|is|was|do) (you|it|your)\b", re.IGNORECASE)
 _TURNS = 3
 """Most of a user's turns that are looked up together."""
 _REPLY_CHARS = 200
@@ -39,18 +37,13 @@ def routed_of(turns: Sequence[Mapping[str, Any]]) -> str:
         if turn["role"] == "assistant":
             said += [turn["content"][:_REPLY_CHARS]] if count else []
             continue
-        if not count and is_small_talk(turn["content"]) and not (len(spoken) > 1 and _takes_up(turn["content"])):
+        if not count and is_small_talk(turn["content"]):
             return ""
         said.append(turn["content"])
         count += 1
         if count == _TURNS or not leans(turn["content"]):
             break
     return "\n".join(reversed(said)).strip()
-
-
-def _takes_up(question: str) -> bool:
-    """Whether small words ask on ("How many are there?") rather than greet."""
-    return question.rstrip().endswith("?") and not _GREETS.match(question)
 
 
 def leans(question: str) -> bool:

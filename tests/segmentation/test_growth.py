@@ -10,11 +10,12 @@ from langchain_plume.middleware import corrections_in, everything_said
 
 from plume_memory.distill.questions import keyword_questions
 from plume_memory.model.copying import Copying
+from plume_memory.segmentation.acts import acts_of
 from plume_memory.segmentation.dates import with_dates
 from plume_memory.segmentation.sentences import segment
 from plume_memory.segmentation.statements import statements_of
 from plume_memory.segmentation.unreadable import unreadable_spans
-from plume_memory.terms import asks, terms_of
+from plume_memory.terms import terms_of
 
 SHAPES = {
     "full stops": ".",
@@ -52,7 +53,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "segments": lambda text: segment(text, budget_tokens=64, count_tokens=len),
     "turns": everything_said,
     "corrections": corrections_in,
-    "questions": asks,
+    "questions": acts_of.__wrapped__,
     "words": terms_of,
     "no words": unreadable_spans,
     "values": lambda text: Copying([text]).begun("12"),
