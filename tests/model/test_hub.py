@@ -175,6 +175,50 @@ def test_an_unreachable_hub_is_one_clear_error(tmp_path: Path) -> None:
     assert "Go online once" in done.stdout
 
 
+COMMITS = "a" * 40, "b" * 40
+
+
+def hub_cache(home: Path, *files: str) -> None:
+    """The hub client's own cache of a repository: the newest of two commits is the second."""
+    repository = home / "hub" / "models--owner--name"
+    for commit in COMMITS:
+        for file in files:
+            path = repository / "snapshots" / commit / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(commit)
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text(COMMITS[1])
+
+
+@pytest.mark.parametrize(("asked", "taken"), [("owner/name", COMMITS[1]), (f"owner/name@{COMMITS[0]}", COMMITS[0])])
+def test_a_revision_can_be_pinned_and_the_one_taken_is_said(tmp_path: Path, asked: str, taken: str) -> None:
+    hub_cache(tmp_path, "config.json")
+    code = (
+        "import logging\n"
+        "from plume_memory.model.hub import fetch\n"
+        f"logging.basicConfig(level='INFO')\nprint(fetch({asked!r}))\n"
+    )
+    environment = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+
+    assert Path(done.stdout.strip()).name == taken
+    assert f"owner/name is taken at revision {taken}." in done.stderr
+
+
+def test_the_revision_of_a_checkpoint_is_printed_beside_its_licence(tmp_path: Path) -> None:
+    hub_cache(tmp_path, "some/folder/pytorch_model.bin")
+    code = (
+        "from plume_memory.model.huggingface import HubCheckpoint, fetch_checkpoint\n"
+        "print(fetch_checkpoint(HubCheckpoint('owner/name', 'some/folder/pytorch_model.bin', 'Not yours.')))\n"
+    )
+    environment = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+
+    assert Path(done.stdout.strip()).read_text() == COMMITS[1]
+    assert "Not yours." in done.stderr
+    assert f"owner/name is taken at revision {COMMITS[1]}." in done.stderr
+
+
 def test_the_fingerprint_follows_the_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PLUME_CACHE", str(tmp_path / "cache"))
     folders = [tmp_path / name for name in ("a", "b", "c")]
@@ -233,4 +277,5 @@ def test_other_programs_load_the_same_weights(tmp_path: Path) -> None:
     assert loaded_by_others("smollm2-135m", tmp_path) == str(tmp_path.resolve())
     assert loaded_by_others("qwen3-4b", tmp_path) == "Qwen/Qwen3-4B-Instruct-2507"
     assert loaded_by_others("owner/name", tmp_path) == "owner/name"
+    assert loaded_by_others("owner/name@v1", tmp_path) == "owner/name"
     assert loaded_by_others(str(tmp_path), tmp_path) == str(tmp_path.resolve())

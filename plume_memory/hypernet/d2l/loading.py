@@ -8,7 +8,8 @@ from filelock import FileLock
 from plume_memory.hypernet.d2l.checkpoint import convert, load, read_manifest
 from plume_memory.hypernet.parameterizer import D2LParameterizer
 from plume_memory.model.base import BaseModel
-from plume_memory.model.hub import HubCheckpoint, default_cache, fetch_checkpoint
+from plume_memory.model.hub import default_cache
+from plume_memory.model.huggingface import HubCheckpoint, fetch_checkpoint
 from plume_memory.policy import AnswerPolicy
 
 
