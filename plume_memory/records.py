@@ -403,8 +403,8 @@ class Answer:
     evidence_units: tuple[ScoredUnit, ...] = ()
     """Every unit the answer is from, in temporal order."""
     known: bool = True
-    """Whether the memory was told this, as far as it can tell: there is evidence, and the confidence reaches the
-    policy's `known_at`."""
+    """Whether the memory was told this, as far as it can tell: there is evidence, the confidence reaches the
+    policy's `known_at`, and no value of it was cut short by `max_new_tokens`."""
     retried: bool = False
     """Whether it was decoded a second time, with more weight on its evidence: at first it had no word of it."""
     signals: Signals | None = None

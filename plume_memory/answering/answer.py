@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from plume_memory.answering.calibration import confidence, mean_log_probability
 from plume_memory.answering.evidence import choose_evidence
-from plume_memory.answering.grounding import is_grounded, source_of
+from plume_memory.answering.grounding import is_cut_short, is_grounded, source_of
 from plume_memory.encoding import Cache
 from plume_memory.engine import Engine
 from plume_memory.lora.factors import LoraFactors
@@ -183,6 +183,7 @@ def finish(
         evidence = one.evidence
         signals = _signals(own, evidence, next(judged) if evidence and own.trace else None)
         sure = confidence(signals, engine.calibration) if signals and evidence else 0.0
+        is_whole = own.finish_reason != "length" or not is_cut_short(own.text, evidence)
         answers.append(
             Answer(
                 text=own.text,
@@ -192,7 +193,7 @@ def finish(
                 usage=own.usage,
                 finish_reason=own.finish_reason,
                 confidence=sure,
-                known=bool(evidence) and sure >= least,
+                known=bool(evidence) and sure >= least and is_whole,
                 retried=own.retried,
                 signals=signals,
                 trace=own.trace,

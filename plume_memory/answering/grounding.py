@@ -1,5 +1,6 @@
 """What of its evidence an answer says, and which unit it is from. Knows no model: the words tell."""
 
+import re
 from collections.abc import Sequence
 
 from plume_memory.records import ScoredUnit, Unit
@@ -47,6 +48,20 @@ def is_grounded(answer: str, question: str, units: Sequence[ScoredUnit]) -> bool
     values = {term for one in units for term in _value_terms(one.unit)} - known
     news = values or {term for one in units for term in terms_of(one.unit.text)} - known
     return not news or not news.isdisjoint(terms_of(answer))
+
+
+def is_cut_short(answer: str, units: Sequence[ScoredUnit]) -> bool:
+    """Return whether an answer that its budget ended stops inside a word of some units, or a number of several groups.
+
+    "DE89 37" of "DE89 3704 0044" is no value of memory; where the units have the last word whole, it may end there.
+    """
+    last = (answer.split() or [""])[-1]
+    texts = [one.unit.text for one in units]
+    found = [text[match.end() :] for text in texts for match in re.finditer(rf"(?<!\w){re.escape(last)}", text)]
+    if not last or not found:
+        return False
+    goes_on = re.compile(r"[-/.:@_,]?\w|[- ]\d" if last[-1].isdigit() else r"[-/.:@_]?\w")
+    return all(goes_on.match(behind) for behind in found)
 
 
 def _value_terms(unit: Unit) -> set[str]:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plume_memory.answering.grounding import is_grounded, source_of
+from plume_memory.answering.grounding import is_cut_short, is_grounded, source_of
 from plume_memory.records import ScoredUnit, Unit
 
 TEXTS = ("Alice lives in Bern.", "Alice works in Geneva.", "My name is Juno Abara.")
@@ -98,3 +98,25 @@ def test_once_a_beginning_in_whole_words_is_grounded_the_answer_is(words: list[s
     whole, beginning = " ".join(words), " ".join([*words[:said], ""])
     if is_grounded(beginning, "How deep is the borehole?", DRILLED):
         assert is_grounded(whole, "How deep is the borehole?", DRILLED)
+
+
+@pytest.mark.parametrize(
+    ("answer", "cut"),
+    [
+        ("Your IBAN is DE89 3704 00", True),
+        ("Your IBAN is DE89 3704", True),
+        ("Your IBAN is DE89 3704 0044.", False),
+        ("It is on https://plume.exa", True),
+        ("It is on https://plume.example/a-b", False),
+        ("Noor lives in Kirs", True),
+        ("Noor lives in Kirsten", False),
+        ("It costs 1,250", True),
+        ("It costs 1,250.50", False),
+        ("It is 803", False),
+        ("Something else", False),
+        ("", False),
+    ],
+)
+def test_an_answer_that_its_budget_ended_inside_a_value(answer: str, cut: bool) -> None:
+    text = "The IBAN DE89 3704 0044 is on https://plume.example/a-b; Kirsten paid 1,250.50 for 803 metres."
+    assert is_cut_short(answer, [ScoredUnit(Unit(0, 1, 0, len(text), text), 1.0)]) is cut
