@@ -45,5 +45,13 @@ def results_in(turns: Sequence[Message]) -> list[ScoredUnit]:
     if turns[-1]["role"] != "tool":
         return []
     behind = turns[last_user(turns) + 1 :]
-    said = [text for turn in behind if turn["role"] == "tool" and (text := turn["content"].strip())]
-    return [ScoredUnit(Unit(i, 0, 0, len(text), without_calls(text)), 1.0) for i, text in enumerate(said)]
+    said = [turn["content"].strip() for turn in behind if turn["role"] == "tool"]
+    return [ScoredUnit(Unit(i, 0, 0, len(text), _sentence(text)), 1.0) for i, text in enumerate(said)]
+
+
+def _sentence(result: str) -> str:
+    """A tool's result as a small model can read it: a value alone says of nothing that it is the answer."""
+    if result in ("", "null", "[]", "{}", '""'):
+        return "The answer is that there is nothing."
+    is_bare = len(result.split()) == 1 and not result.startswith(("[", "{"))
+    return f"The answer is {without_calls(result)}." if is_bare else without_calls(result)
