@@ -1,7 +1,7 @@
 """What a memory recalls: what bears on a question, each note with its day, speaker, version and place."""
 
 from collections.abc import Iterator
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -153,6 +153,20 @@ def test_a_period_is_asked_for_by_the_units_own_day(sentences: ParametricMemory)
     assert said(since=late) == ["I left my"]
     assert said(since=late + timedelta(seconds=1)) == []
     assert said(until=late - timedelta(seconds=1)) == ["At seven ", "Fine, see"]
+
+
+def test_a_day_is_one_of_the_clock_of_whoever_said_it() -> None:
+    with ParametricMemory.open("ann", url="sqlite://", engine=READER) as memory:
+        night = datetime(2026, 3, 4, 23, 30, tzinfo=timezone(timedelta(hours=-5)))  # the fifth in UTC
+        memory.update("The key is at the station.", observed_at=night, derive=False)
+
+        def said(**period: date) -> bool:
+            return bool(memory.recall("Where is the key?", **period))
+
+        assert said(since=date(2026, 3, 4), until=date(2026, 3, 4))
+        assert not said(since=date(2026, 3, 5))
+        assert said(since=night, until=night)
+        assert not said(since=night + timedelta(seconds=1))
 
 
 def test_the_last_turns_of_a_conversation_are_looked_up(words: ParametricMemory) -> None:

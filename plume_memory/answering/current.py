@@ -1,6 +1,6 @@
 """What of a history is read at a moment: what has not expired, was not replaced, and was said within a period."""
 
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime
 from functools import cached_property
 
 from plume_memory.answering.replaced import Replaced
@@ -34,19 +34,18 @@ class Current:
 
     def outside(self, since: datetime | date | None, until: datetime | date | None) -> frozenset[int]:
         """Return the positions of the units that were said before `since` or after `until`; see `RecallOptions`."""
-        first = None if since is None else _aware(since, time.min)
-        last = None if until is None else _aware(until, time.max)
-        if first is None and last is None:
+        if since is None and until is None:
             return frozenset()
+        said = {unit.position: self.said_at(unit) for unit in self._index}
         return frozenset(
-            unit.position
-            for unit in self._index
-            if (first is not None and self.said_at(unit) < first) or (last is not None and self.said_at(unit) > last)
+            at
+            for at, when in said.items()
+            if (since is not None and _is_earlier(when, since)) or (until is not None and _is_later(when, until))
         )
 
     def said_at(self, unit: Unit) -> datetime:
         """Return when a unit was said, as far as anything says, else when it was written; aware."""
-        return _aware(unit.observed_at or self._written[unit.version], time.min)
+        return _aware(unit.observed_at or self._written[unit.version])
 
     @cached_property
     def _written(self) -> dict[int, datetime]:
@@ -60,8 +59,15 @@ class Current:
         return {unit.position: ends[unit.version] for unit in self._index if unit.version in ends} if ends else {}
 
 
-def _aware(moment: datetime | date, of_day: time) -> datetime:
-    """A moment with its zone, UTC where it names none; of a day the time given."""
-    if not isinstance(moment, datetime):
-        return datetime.combine(moment, of_day, UTC)
+def _is_earlier(when: datetime, bound: datetime | date) -> bool:
+    """Than a moment; or on an earlier day, by the clock of whoever said it."""
+    return when < _aware(bound) if isinstance(bound, datetime) else when.date() < bound
+
+
+def _is_later(when: datetime, bound: datetime | date) -> bool:
+    return when > _aware(bound) if isinstance(bound, datetime) else when.date() > bound
+
+
+def _aware(moment: datetime) -> datetime:
+    """A moment with its zone, UTC where it names none."""
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
