@@ -10,7 +10,6 @@ _DAY = r"\d{1,4}[./-](?:\d{1,2}|[A-Za-z]{3})[./-]\d{2,4}\.?"
 _ZONE = r"(?:Z|[\s]?[+-]\d{2}:?\d{2}|\s?UTC|\s?GMT)"
 STAMP = rf"(?:{_DAY}(?:,|T|\s+at)?[\s\u202f]?\s?)?{_CLOCK}{_ZONE}?(?:[\s\u202f]?{_DAY})?"
 """A day, or none, and a time."""
-DATED_STAMP = rf"{_DAY}(?:,|T|\s+at)?[\s\u202f]?\s?{_CLOCK}{_ZONE}?"
 _NUMBERS = re.compile(r"(\d{1,4})([./-])(\d{1,2}|[A-Za-z]{3})[./-](\d{2,4})")
 _OFFSET = re.compile(r"([+-])(\d{2}):?(\d{2})$")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")

@@ -1,7 +1,7 @@
 """Chats written as lines: one unit a message, with who wrote it and when.
 
 WhatsApp ("[04.03.26, 09:15:22] Anna: text" and "04/03/2026, 09:15 - Anna: text"), IRC ("[09:15] <anna> text"), what is
-copied from Slack, Discord and Teams (a line with name and time above the text), and "Anna: text". What follows a
+copied from Slack, Discord, Teams and Telegram (a line with name and time above the text), and "Anna: text". What follows a
 message's first line is part of it.
 """
 
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from plume_memory.segmentation.forms.piece import Piece, lines_of
 from plume_memory.segmentation.said import is_small_talk
-from plume_memory.segmentation.stamps import DATED_STAMP, STAMP, DayOrder, day_alone, has_day
+from plume_memory.segmentation.stamps import STAMP, DayOrder, day_alone, has_day
 
 _NO_CLAUSE = r"(?!(?i:i|we|you|he|she|it|they)['’ ])(?![^:\n]{0,48}\b(?:is|are|am|was|were|has|have|had)\b)"
 """A name that no time stands beside is none: "I have a cat: Mia." is what somebody said."""
@@ -26,10 +26,10 @@ _STAMPED = re.compile(
 )
 _UNSAID = re.compile(rf"{_MARKS}[\[(]?(?P<stamp>{STAMP})[\])]?[ \u202f]?(?:[-–—] |\* |\*\*\* |-!- )?[ ]*{_MARKS}")
 _ABOVE = re.compile(
-    rf"(?P<name>{_NAME})(?: APP)?(?:[ ]+[—–-][ ]+|[ ]{{1,4}})"
-    rf"\[?(?P<stamp>(?:Today|Yesterday) at {STAMP}|{STAMP})\]?[ ]*$"
+    rf"(?P<name>{_NAME}(?<!,))(?: APP|,)?(?:[ ]+[—–-][ ]+|[ ]{{1,4}})"
+    rf"\[?(?P<stamp>(?:Today|Yesterday) at {STAMP}|{STAMP})\]?:?[ ]*$"
 )
-_BEHIND = re.compile(rf"\[(?P<stamp>{DATED_STAMP})\][ ]+(?P<name>{_NAME})[ ]*$")
+_BEHIND = re.compile(rf"\[(?P<stamp>{STAMP})\][ ]+(?P<name>{_NAME})[ ]*$")
 _NAMED = re.compile(rf"(?:\*\*)?(?P<name>{_NO_CLAUSE}{_NAME}):(?:\*\*)?(?: |$)")
 _LOG_DAY = re.compile(r"--- (?:Log opened|Day changed) (?:\w{3} )?(?P<m>\w{3}) (?P<d>\d{1,2})(?: [\d:]+)? (?P<y>\d{4})")
 ROLES = frozenset(["user", "assistant", "human", "ai", "system", "me", "you", "q", "a", "bot", "agent", "customer"])

@@ -55,14 +55,33 @@ def test_irc_with_its_days(texts):
         "Anna Keller — 04.03.2026 09:15\nI moved to Thun\nBen — 04.03.2026 09:17\nI did not",
         "[04-Mar-26 09:15 AM] Anna Keller\nI moved to Thun\n[04-Mar-26 09:17 AM] Ben\nI did not",
         "[3/4/26 9:15 AM] Anna Keller: I moved to Thun\n[3/4/26 9:17 AM] Ben: I did not",
+        "[9:15 AM] Anna Keller\nI moved to Thun\n[9:17 AM] Ben\nI did not",
+        "Anna Keller, [04.03.2026 09:15]\nI moved to Thun\n\nBen, [04.03.2026 09:17]\nI did not",
+        "Anna Keller, [04.03.2026 09:15]:\nI moved to Thun\n\nBen, [04.03.2026 09:17]:\nI did not",
     ],
 )
-def test_what_is_copied_from_slack_discord_and_teams(text, units):
+def test_what_is_copied_from_slack_discord_teams_and_telegram(text, units):
     assert form_of(text) == "chat"
     found = units(text)
     assert [unit.speaker for unit in found] == ["Anna Keller", "Ben"]
     assert [unit.text[unit.own :].strip() for unit in found] == ["I moved to Thun", "I did not"]
     assert all(unit.observed_at in (None, found[0].observed_at) or unit.observed_at.minute == 17 for unit in found)
+
+
+def test_a_name_with_the_surname_first(units):
+    found = units("[9:15 AM] Keller, Anna\nI moved to Thun\n[9:17 AM] Ott, Ben\nI did not")
+    assert [unit.speaker for unit in found] == ["Keller, Anna", "Ott, Ben"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[09:15] checking the valve\nopened it by hand\n[09:20] still leaking\nclosed it",
+        "[09:15] Started\n[09:20] Finished\n[09:30] Started",
+    ],
+)
+def test_times_of_a_protocol_are_no_chat(text):
+    assert form_of(text) != "chat"
 
 
 def test_names_and_what_they_say(texts):
