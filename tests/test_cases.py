@@ -1,6 +1,5 @@
 """Small cases of what users report are answered as often as when they were last counted."""
 
-import importlib.util
 import json
 import os
 from pathlib import Path
@@ -9,11 +8,11 @@ import pytest
 
 from plume_memory import Engine
 from plume_memory.model.base import BaseModel
+from tests.benches import bench
 
 CASES = (
     Path(os.environ.get("PLUME_DATA", Path(__file__).parents[2] / "shared" / "data")).parent / "cases" / "cases.jsonl"
 )
-BENCH = Path(__file__).parents[1] / "bench" / "experiments" / "cases.py"
 EACH, RIGHT = 5, 21
 """Every fifth case; 24 of the 25 answers were right on 2026-11-27, and other kinds of processor may differ in some."""
 
@@ -21,13 +20,9 @@ EACH, RIGHT = 5, 21
 @pytest.mark.model
 @pytest.mark.skipif(not CASES.is_file(), reason=f"no cases at {CASES}; set PLUME_DATA to the folder beside theirs")
 def test_small_cases_are_answered_as_before(smollm2: BaseModel) -> None:
-    spec = importlib.util.spec_from_file_location("bench_cases", BENCH)
-    assert spec is not None
-    assert spec.loader is not None
-    bench = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(bench)
+    ask = bench("experiments/cases").ask
     engine = Engine.load("smollm2-135m")
     lines = CASES.read_text("utf-8").splitlines()[::EACH]
-    rows = [row for line in lines for row in bench.ask(json.loads(line), engine)]
+    rows = [row for line in lines for row in ask(json.loads(line), engine)]
     wrong = [(row["question"], row["wanted"], row["said"]) for row in rows if not row["right"]]
     assert len(rows) - len(wrong) >= RIGHT, wrong

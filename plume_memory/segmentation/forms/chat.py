@@ -1,8 +1,8 @@
 """Chats written as lines: one unit a message, with who wrote it and when.
 
 WhatsApp ("[04.03.26, 09:15:22] Anna: text" and "04/03/2026, 09:15 - Anna: text"), IRC ("[09:15] <anna> text"), what is
-copied from Slack, Discord, Teams and Telegram (a line with name and time above the text), and "Anna: text". What follows a
-message's first line is part of it.
+copied from Slack, Discord, Teams and Telegram (a line with name and time above the text), and "Anna: text". What
+follows a message's first line is part of it.
 """
 
 import re
