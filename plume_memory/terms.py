@@ -27,6 +27,7 @@ _TERM = regex.compile(
       | \p{Sc} | \p{Regional_Indicator}{2} | \p{Extended_Pictographic}""",
     regex.VERBOSE,
 )
+_GRADED = re.compile(r"(?<!\+)[+\-\u2212]$")
 _LOOKED_BACK = 8
 """Characters before a word that tell whether a sentence begins with it."""
 _BEGINNING = regex.compile(r"(?:^|[.!?:;\n\"'\u201c\u2018\u00ab(\[*\-\u2013\u2014|>#])[ \t]*$")
@@ -59,6 +60,8 @@ def terms_of(text: str) -> list[str]:
             elif not _BEGINNING.search(text, max(0, match.start() - _LOOKED_BACK), match.start()):
                 term = written
         found.append(term)
+        if _GRADED.search(written):  # "Disney+" is asked for as "Disney" too
+            found.append(term[:-1])
         if not term.isascii() and (plain := _without_accents(term)) is not None:
             found.append(plain)
     return found

@@ -34,11 +34,18 @@ HARD_WEIGHT = 0.2
 HARD = 600
 """Most of each."""
 BEGINS = re.compile(r"(who|whom|what|when|where|why|how|which|whose|do|did|is|has|had|can|will|may|might)\b", re.I)
-NOTED = (
-    "remember that", "remember", "please remember", "note that", "note:", "please note that", "don't forget that",
-    "keep in mind that", "can you note that", "could you remember that", "for the record,", "just so you know,", "fyi",
-    "make a note:", "please keep in mind:", "merk dir, dass", "retiens que", "recuerda que", "ricordati che",
-)  # fmt: skip
+NOTED = [
+    *("remember that", "remember", "please remember", "note that", "note:", "please note that", "don't forget that"),
+    *("keep in mind that", "for the record,", "just so you know,", "fyi", "make a note:", "please keep in mind:"),
+    *(
+        f"{verb} you {kept}"
+        for verb in ("can", "could", "will", "would")
+        for kept in ("note that", "remember that", "save that", "add that", "write down that", "put down that")
+    ),
+    *("merk dir, dass", "retiens que", "recuerda que", "ricordati che"),
+]
+FRAGMENTS = 2_000
+"""One to four words with their letters shuffled: of what was never seen nothing is sure, and so it is kept."""
 STEPS, RATE, DECAY = 200, 0.02, 1e-5
 
 
@@ -65,10 +72,12 @@ def mined(data: Path | None, chance: random.Random) -> list[Case]:
     """What asks and what says, of other files."""
     asks: list[str] = []
     says: list[str] = []
+    answered: list[tuple[str, str]] = []
     for path in sorted((HERE / "written").glob("*.jsonl")):
         for row in lines(path):
             if "claims" in row:
                 asks += [question for question, _, _ in row["claims"]]
+                answered += [(question, said) for question, said, right in row["claims"] if said and right]
                 says += [re.sub(r"^\w+: ", "", line) for line in row["text"].splitlines()]
             elif "later" in row:
                 says += [row["later"], *(text for text, _ in row["earlier"])]
@@ -86,9 +95,23 @@ def mined(data: Path | None, chance: random.Random) -> list[Case]:
         found += _some("asks", [one for one in questions if not re.search(r"[.!]\s", one)], PER_FILE, chance)
         found += _some("says", sentences, PER_FILE, chance)
         says += sentences
+    labels = [f"{question.rstrip('? ')}: {answer}" for question, answer in answered]
     hard = _some("says", [one for one in says if BEGINS.match(one)], HARD, chance)
-    noted = _some("says", [f"{chance.choice(NOTED)} {one[:1].lower()}{one[1:]}" for one in says[:HARD]], HARD, chance)
-    return found + [case._replace(weight=HARD_WEIGHT) for case in (*hard, *noted)]
+    hard += _some("says", labels, HARD, chance)
+    noted = [f"{chance.choice(NOTED)} {one[:1].lower()}{one[1:]}" for one in chance.sample(says, HARD)]
+    hard += [Case("says", f"{one.rstrip('.')}?" if "you" in one[:10] else one) for one in noted]
+    hard += [Case("says", one) for one in _fragments(says, chance)]
+    return found + [case._replace(weight=HARD_WEIGHT) for case in hard]
+
+
+def _fragments(texts: Sequence[str], chance: random.Random) -> list[str]:
+    found = []
+    for text in chance.sample(texts, FRAGMENTS):
+        words = re.sub(r"[^\w\s'-]", "", text).split()
+        start = chance.randrange(max(1, len(words)))
+        some = words[start : start + chance.randint(1, 4)]
+        found.append(" ".join("".join(chance.sample(word, len(word))) for word in some))
+    return [one for one in found if len(one) > 2]
 
 
 def _some(act: str, texts: Iterable[str], most: int, chance: random.Random) -> list[Case]:

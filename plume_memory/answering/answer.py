@@ -183,7 +183,7 @@ def finish(
         evidence = one.evidence
         signals = _signals(own, evidence, next(judged) if evidence and own.trace else None)
         sure = confidence(signals, engine.calibration) if signals and evidence else 0.0
-        is_whole = own.finish_reason != "length" or not is_cut_short(own.text, evidence)
+        is_cut = least > 0 and own.finish_reason == "length" and is_cut_short(own.text, evidence)
         answers.append(
             Answer(
                 text=own.text,
@@ -193,7 +193,7 @@ def finish(
                 usage=own.usage,
                 finish_reason=own.finish_reason,
                 confidence=sure,
-                known=bool(evidence) and sure >= least and is_whole,
+                known=bool(evidence) and sure >= least and not is_cut,
                 retried=own.retried,
                 signals=signals,
                 trace=own.trace,

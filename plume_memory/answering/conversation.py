@@ -1,5 +1,6 @@
 """What is asked in a conversation: its turns checked, the words that are routed, and what tools said behind them."""
 
+import json
 from collections.abc import Sequence
 
 from plume_memory.errors import InvalidInput
@@ -46,12 +47,21 @@ def results_in(turns: Sequence[Message]) -> list[ScoredUnit]:
         return []
     behind = turns[last_user(turns) + 1 :]
     said = [turn["content"].strip() for turn in behind if turn["role"] == "tool"]
-    return [ScoredUnit(Unit(i, 0, 0, len(text), _sentence(text)), 1.0) for i, text in enumerate(said)]
+    told = [text for text in said if not _is_nothing(text)] or [""]
+    return [ScoredUnit(Unit(i, 0, 0, len(text), _sentence(text)), 1.0) for i, text in enumerate(told)]
+
+
+def _is_nothing(result: str) -> bool:
+    """Whether a tool gave nothing back: no text, or JSON's or Python's word for it."""
+    try:
+        return json.loads(result or "null") in (None, "", [], {})
+    except ValueError:
+        return result == "None"
 
 
 def _sentence(result: str) -> str:
     """A tool's result as a small model can read it: a value alone says of nothing that it is the answer."""
-    if result in ("", "null", "[]", "{}", '""'):
+    if not result:
         return "The answer is that there is nothing."
-    is_bare = len(result.split()) == 1 and not result.startswith(("[", "{"))
+    is_bare = result.isascii() and len(result.split()) == 1 and result[0] not in "[{" and result[-1] not in ".!?"
     return f"The answer is {without_calls(result)}." if is_bare else without_calls(result)

@@ -10,6 +10,8 @@ from plume_memory.terms import FUNCTION_WORDS, terms_of
 _NAMING_NOTHING = frozenset(["am", "mine", "no", "not", "our", "ours", "than", "there", "these", "those", "us", "yes"])
 """Terms beside `FUNCTION_WORDS` that an answer can share with any text."""
 
+_SENTENCE_END = re.compile(r"[.!?]\s")
+
 
 def source_of(answer: str, question: str, units: Sequence[ScoredUnit]) -> ScoredUnit | None:
     """Return the unit that holds most of what the answer says and the question does not; None of no units.
@@ -51,17 +53,22 @@ def is_grounded(answer: str, question: str, units: Sequence[ScoredUnit]) -> bool
 
 
 def is_cut_short(answer: str, units: Sequence[ScoredUnit]) -> bool:
-    """Return whether an answer that its budget ended stops inside a word of some units, or a number of several groups.
+    """Return whether an answer that its budget ended stops inside a word of some units, or between groups of digits.
 
-    "DE89 37" of "DE89 3704 0044" is no value of memory; where the units have the last word whole, it may end there.
+    "DE89 37" of "DE89 3704 0044" is no value of memory. It may end there where the units have the last word whole, and
+    where a sentence was ended before it: what was asked for stands there.
     """
-    last = (answer.split() or [""])[-1]
-    texts = [one.unit.text for one in units]
-    found = [text[match.end() :] for text in texts for match in re.finditer(rf"(?<!\w){re.escape(last)}", text)]
-    if not last or not found:
+    last = (answer.split() or [""])[-1].lstrip("\"'*_([\u201c\u00ab")
+    if not last.isascii() or not last[-1:].isalnum() or _SENTENCE_END.search(answer):
         return False
-    goes_on = re.compile(r"[-/.:@_,]?\w|[- ]\d" if last[-1].isdigit() else r"[-/.:@_]?\w")
-    return all(goes_on.match(behind) for behind in found)
+    begins = re.compile(rf"(?<!\w){re.escape(last)}")
+    goes_on = re.compile(r"[-/.:@_,]?\w| \d{2}" if last[-1].isdigit() else r"[-/.:@_]?\w")
+    found = [
+        goes_on.match(one.unit.text, match.end()) is not None
+        for one in units
+        for match in begins.finditer(one.unit.text)
+    ]
+    return bool(found) and all(found)
 
 
 def _value_terms(unit: Unit) -> set[str]:

@@ -388,7 +388,9 @@ class Snapshot:
         )
         (words,) = self._answers([question], plain, None, abstain=False, known_at=known_at)
         after_tool = turns_of(question)[-1]["role"] == "tool"
-        if not words.text.strip() or not (words.known or after_tool):
+        least = (self._engine.policy.known_at or 0.0) if known_at is None else known_at
+        is_told = words.evidence is not None and words.confidence >= least  # cut or not: its pieces fill the form
+        if not words.text.strip() or not (is_told or after_tool):
             grammar = with_nothing(settings.grammar)
             return words, self._prepared([question], None)[0], replace(settings, grammar=grammar)
         turns = turns_of(question)

@@ -120,8 +120,9 @@ def recall_from(
 def profile_of(memory: Recallable, *, max_tokens: int) -> Recall:
     """Return what says most about whom a memory is of; see `Snapshot.profile`."""
     gone = memory.current.expired(memory.now).union(memory.current.retired(memory.now))
-    units = [unit for unit in memory.index if unit.position not in gone and not only_asks(unit)]
-    notes = (found_note(unit, memory.index, memory.current, memory=memory.memory).note for unit in central(units))
+    units = [unit for unit in memory.index if unit.position not in gone]
+    saying = (unit for unit in central(units) if not only_asks(unit))
+    notes = (found_note(unit, memory.index, memory.current, memory=memory.memory).note for unit in saying)
     return first_that_fit(
         memory.memory, notes, count_tokens=memory.engine.segmenter.count_tokens, max_tokens=max_tokens
     )

@@ -133,7 +133,7 @@ def check_model(name: str) -> None:
     if folder.is_dir():
         if not (folder / "config.json").is_file():
             raise ModelNotFound(f"{folder} is a folder but not a model: it has no config.json.")
-    elif name.count("/") != 1 or name.startswith((".", "/", "~")):
+    elif name.partition("@")[0].count("/") != 1 or name.startswith((".", "/", "~")) or name.endswith("@"):
         known = ", ".join(source.name for source in NAMED_MODELS)
         raise ModelNotFound(
             f"No model {name!r}: it is not one of {known}, not a folder on this disk, and not a "

@@ -89,8 +89,8 @@ class RemoteRecallOptions(TypedDict, total=False):
     history: bool
     """Whether what does not hold any more comes too, marked."""
     since: datetime | date | None
-    """Only what was said from then on. A day is one of the clock of whoever said it, where a note names its
-    zone, else of UTC; so is a time without a zone of UTC."""
+    """Only what was said from then on. A day is counted by the clock of whoever said it, UTC where the note
+    names no zone. A time without a zone is of UTC."""
     until: datetime | date | None
     """Only what was said until then; a day counts whole."""
 

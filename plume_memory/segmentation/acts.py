@@ -7,7 +7,7 @@ bench/training/acts.py: what was measured is in docs/decisions/0069-what-a-sente
 import json
 import math
 from collections.abc import Iterator
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
@@ -17,7 +17,7 @@ import regex
 BUCKETS = 2**15
 """Of the hash: rows of the weights."""
 
-SURE = 0.85
+SURE = 0.75
 """From this probability on a sentence does nothing else: a question is no evidence, chatter is not kept."""
 
 WEIGHTS = Path(__file__).with_name("acts.bin")
@@ -28,7 +28,7 @@ _READ_CHARS, _READ_TOKENS = 400, 40
 
 _TOKEN = regex.compile(r"[\p{L}\p{M}\p{N}]+(?:['\u2019]\p{L}+)?|\p{Extended_Pictographic}|[^\s\p{L}\p{M}\p{N}]")
 
-
+_LETTER, _LATIN = regex.compile(r"\p{L}"), regex.compile(r"\p{Latin}")
 _MARKS = str.maketrans("\uff1f\u061f\u037e\u3002\uff01", "???.!")
 """The end marks of other scripts."""
 
@@ -46,9 +46,13 @@ class Acts(NamedTuple):
     """Greetings, thanks, laughter, agreement."""
 
 
-@lru_cache(maxsize=2**14)
 def acts_of(sentence: str) -> Acts:
-    """Return what one sentence does; of several, a message's only one is judged best."""
+    """Return what one sentence does; of several, a message's only one is judged best.
+
+    Of a script that it has not learnt a sentence with a question mark asks, and any other says.
+    """
+    if _is_foreign(sentence[:_READ_CHARS]):
+        return _ASKS if sentence.rstrip()[-1:].translate(_MARKS) == "?" else _SAYS
     scale, weights = _weights()
     rows = [bucket_of(feature) * len(Acts._fields) for feature in set(features(sentence))]
     step = scale / math.sqrt(len(rows))
@@ -56,12 +60,19 @@ def acts_of(sentence: str) -> Acts:
     return Acts(*(one / sum(odds) for one in odds))
 
 
+_SAYS, _ASKS = Acts(1.0, 0.0, 0.0, 0.0), Acts(0.0, 1.0, 0.0, 0.0)
+
+
+def _is_foreign(sentence: str) -> bool:
+    letters = len(_LETTER.findall(sentence))
+    return letters > 0 and 2 * len(_LATIN.findall(sentence)) < letters
+
+
 def features(sentence: str) -> Iterator[str]:
     """Yield what is seen of a sentence, never nothing: words, where they stand, their neighbours, beginnings, ends."""
-    sentence = sentence.translate(_MARKS).strip()
-    written = _TOKEN.findall(sentence[:_READ_CHARS])[:_READ_TOKENS]
+    written = _TOKEN.findall(sentence.lstrip()[:_READ_CHARS].translate(_MARKS))[:_READ_TOKENS]
     words = ["0" if token.isdigit() else token.casefold().replace("\u2019", "'") for token in written]
-    end = sentence[-1:]
+    end = sentence.rstrip()[-1:].translate(_MARKS)
     for at, word in enumerate(words):
         yield f"word {word}"
         if at < 3:
@@ -75,6 +86,8 @@ def features(sentence: str) -> Iterator[str]:
     yield f"long {min(8, int(2 * math.sqrt(len(words))))}"
     if any(token[0].isupper() for token in written[1:]):
         yield "name"
+    if ":" in words[1:-1]:
+        yield "label"
 
 
 def bucket_of(feature: str) -> int:

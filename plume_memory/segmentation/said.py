@@ -8,6 +8,7 @@ import re
 
 from plume_memory.segmentation.acts import SURE, acts_of
 from plume_memory.segmentation.sentences import sentence_spans
+from plume_memory.terms import terms_of
 
 _CORRECTS = re.compile(
     r"\b(actually|correction|update|instead|no longer|not any ?more|from now on|as of|moved|changed|renamed|replaced|"
@@ -27,7 +28,7 @@ def everything_said(text: str) -> str | None:
 
 def is_small_talk(text: str) -> bool:
     """Whether a message only greets, thanks or agrees ("Hi!", "ok, thanks"): nothing in memory bears on it."""
-    return all(acts_of(sentence).chats >= SURE for sentence in _sentences(text))
+    return all(acts_of(one).chats >= SURE or not terms_of(one) for one in _sentences(text))
 
 
 def corrections_in(text: str) -> str | None:

@@ -388,7 +388,9 @@ def test_an_answer_names_its_source_and_every_unit_in_temporal_order_and_how_sur
     assert answer.confidence == pytest.approx(confidence(own, fitted))
     assert answer.confidence != pytest.approx(confidence(own, Calibration()))
     cut = replace(decoded, text="Alice lives in Be", finish_reason="length")
-    assert not finish(engine, [PreparedQuestion(QUESTION, evidence, NEVER)], [cut], memory="alice", version=3)[0].known
+    asked = [PreparedQuestion(QUESTION, evidence, NEVER)]
+    (answer,) = finish(engine, asked, [cut], memory="alice", version=3, known_at=1e-9)
+    assert not answer.known
 
 
 def test_what_a_sentence_became_is_not_stored(opened: Opened, tmp_path: Path) -> None:

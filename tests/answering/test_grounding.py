@@ -113,10 +113,21 @@ def test_once_a_beginning_in_whole_words_is_grounded_the_answer_is(words: list[s
         ("It costs 1,250", True),
         ("It costs 1,250.50", False),
         ("It is 803", False),
+        ('The number is "DE89', True),
+        ("Kirsten is here. She pai", False),
+        ("\u6771\u4eac", False),
         ("Something else", False),
         ("", False),
     ],
 )
 def test_an_answer_that_its_budget_ended_inside_a_value(answer: str, cut: bool) -> None:
-    text = "The IBAN DE89 3704 0044 is on https://plume.example/a-b; Kirsten paid 1,250.50 for 803 metres."
+    text = (
+        "The IBAN DE89 3704 0044 is on https://plume.example/a-b; "
+        "Kirsten paid 1,250.50 for 803 metres \u6771\u4eac\u306b."
+    )
     assert is_cut_short(answer, [ScoredUnit(Unit(0, 1, 0, len(text), text), 1.0)]) is cut
+
+
+def test_a_long_text_with_many_places_is_looked_through_at_once() -> None:
+    text = "a0 " * 100_000
+    assert is_cut_short("a", [ScoredUnit(Unit(0, 1, 0, len(text), text), 1.0)])

@@ -19,12 +19,19 @@ from plume_memory.model.base import BaseModel
         ("false", "The answer is false."),
         ("It rains in Bern.", "It rains in Bern."),
         ('{"count": 0}', '{"count": 0}'),
-        *((nothing, "The answer is that there is nothing.") for nothing in ("", " \n", "[]", "{}", "null", '""')),
+        ("Done.", "Done."),
+        ("\u4eca\u65e5\u306f\u96e8\u3067\u3059", "\u4eca\u65e5\u306f\u96e8\u3067\u3059"),
+        *((none, "The answer is that there is nothing.") for none in ("", " \n", "[ ]", "{}", "null", '""', "None")),
     ],
 )
 def test_a_bare_result_is_said_as_a_sentence(result: str, said: str) -> None:
     turns = [{"role": "user", "content": "How many?"}, {"role": "tool", "content": result}]
     assert [one.unit.text for one in results_in(turns)] == [said]
+
+
+def test_what_gave_nothing_says_nothing_beside_what_gave_something() -> None:
+    turns = [{"role": "user", "content": "Who?"}, *({"role": "tool", "content": text} for text in ("", "Mia", "[]"))]
+    assert [one.unit.text for one in results_in(turns)] == ["The answer is Mia."]
 
 
 @pytest.mark.model

@@ -16,6 +16,7 @@ from plume_memory.model.hub import (
     ModelSource,
     PyPIModel,
     _prepare_wheel,
+    check_model,
     content_fingerprint,
     fetch,
     is_cached,
@@ -157,8 +158,10 @@ def test_a_local_folder_is_taken_as_it_stands(tmp_path: Path) -> None:
 def test_a_folder_without_a_config_and_an_unknown_name_are_told_apart(tmp_path: Path) -> None:
     with pytest.raises(ModelNotFound, match=r"has no config\.json"):
         fetch(str(tmp_path))
-    with pytest.raises(ModelNotFound, match="not one of smollm2-135m, qwen3-4b, gemma-2-2b"):
-        fetch("smollm3")
+    for wrong in ("smollm3", "owner/name@", "owner/name/more@v1"):
+        with pytest.raises(ModelNotFound, match="not one of smollm2-135m, qwen3-4b, gemma-2-2b"):
+            fetch(wrong)
+    check_model("owner/name@refs/pr/1")
 
 
 def test_an_unreachable_hub_is_one_clear_error(tmp_path: Path) -> None:

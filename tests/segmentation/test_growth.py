@@ -53,7 +53,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "segments": lambda text: segment(text, budget_tokens=64, count_tokens=len),
     "turns": everything_said,
     "corrections": corrections_in,
-    "questions": acts_of.__wrapped__,
+    "questions": acts_of,
     "words": terms_of,
     "no words": unreadable_spans,
     "values": lambda text: Copying([text]).begun("12"),

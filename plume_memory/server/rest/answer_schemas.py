@@ -90,7 +90,7 @@ def _day_or_moment(value: object) -> object:
 DayOrMoment = Annotated[
     datetime | date, BeforeValidator(_day_or_moment), WithJsonSchema({"type": "string"}, mode="validation")
 ]
-"""ISO 8601; without a zone UTC."""
+"""ISO 8601. A day is counted by the clock of whoever said a note; a time without a zone is of UTC."""
 
 
 class RecallQuestion(Incoming):
