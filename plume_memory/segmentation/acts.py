@@ -46,6 +46,9 @@ class Acts(NamedTuple):
     """Greetings, thanks, laughter, agreement."""
 
 
+_SAYS, _ASKS = Acts(1.0, 0.0, 0.0, 0.0), Acts(0.0, 1.0, 0.0, 0.0)
+
+
 def acts_of(sentence: str) -> Acts:
     """Return what one sentence does; of several, a message's only one is judged best.
 
@@ -58,9 +61,6 @@ def acts_of(sentence: str) -> Acts:
     step = scale / math.sqrt(len(rows))
     odds = [math.exp(step * sum(weights[row + act] for row in rows)) for act in range(len(Acts._fields))]
     return Acts(*(one / sum(odds) for one in odds))
-
-
-_SAYS, _ASKS = Acts(1.0, 0.0, 0.0, 0.0), Acts(0.0, 1.0, 0.0, 0.0)
 
 
 def _is_foreign(sentence: str) -> bool:

@@ -20,8 +20,8 @@ _CORRECTS = re.compile(
 def everything_said(text: str) -> str | None:
     """The `turns` policy: the message as it stands; None when no sentence of it says anything to keep.
 
-    A question says nothing, with its mark or without; nor does small talk ("Hi!", "ok, thanks"), nor a request that
-    is about nobody ("write me a haiku about rain"). "Remember that Ada is vegan." does.
+    A question says nothing, nor does small talk ("Hi!", "ok, thanks"), nor a request that is about nobody ("write me a
+    haiku about rain"). "Remember that Ada is vegan." does. It is a learnt judgement, and in doubt a message is kept.
     """
     return text.strip() if any(acts_of(sentence).says > 1 - SURE for sentence in _sentences(text)) else None
 
