@@ -116,13 +116,18 @@ class WrittenConversations:
 
 def _likest(texts: Sequence[str], questions: Sequence[str]) -> list[int]:
     """The places of texts that say something, those first whose words are most like one of the questions."""
-    units = [Unit(at, at + 1, 0, len(text), text) for at, text in enumerate(texts)]
+    units = [Unit(at, at + 1, 0, len(text), text, _words_from(text)) for at, text in enumerate(texts)]
     index, scores = UnitIndex(units), [0.0] * len(units)
     for question in questions:
         for one in index.best(question, k=len(units), tied=len(units)):
             scores[one.unit.position] = max(scores[one.unit.position], one.score)
     saying = [unit.position for unit in units if not only_asks(unit)]
     return sorted(saying, key=lambda at: -scores[at])
+
+
+def _words_from(text: str) -> int:
+    """Where the words of a text of `_unit` begin, behind the line that says whose they are and of when."""
+    return text.find(":\n") + 2 if ":\n" in text else 0
 
 
 def _told(one: _Conversation, chance: random.Random) -> ToldConversation:
