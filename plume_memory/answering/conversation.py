@@ -1,6 +1,5 @@
 """What is asked in a conversation: its turns checked, the words that are routed, and what tools said behind them."""
 
-import json
 from collections.abc import Sequence
 
 from plume_memory.errors import InvalidInput
@@ -53,10 +52,7 @@ def results_in(turns: Sequence[Message]) -> list[ScoredUnit]:
 
 def _is_nothing(result: str) -> bool:
     """Whether a tool gave nothing back: no text, or JSON's or Python's word for it."""
-    try:
-        return json.loads(result or "null") in (None, "", [], {})
-    except ValueError:
-        return result == "None"
+    return "".join(result.split()) in ("", "null", "None", "[]", "{}", '""')
 
 
 def _sentence(result: str) -> str:

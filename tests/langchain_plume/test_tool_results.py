@@ -20,6 +20,7 @@ from plume_memory.model.base import BaseModel
         ("It rains in Bern.", "It rains in Bern."),
         ('{"count": 0}', '{"count": 0}'),
         ("Done.", "Done."),
+        ("[" * 100_000, "[" * 100_000),
         ("\u4eca\u65e5\u306f\u96e8\u3067\u3059", "\u4eca\u65e5\u306f\u96e8\u3067\u3059"),
         *((none, "The answer is that there is nothing.") for none in ("", " \n", "[ ]", "{}", "null", '""', "None")),
     ],
