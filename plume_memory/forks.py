@@ -5,8 +5,11 @@ are not there: the child hangs in its first multiplication (gunicorn --preload, 
 """
 
 import os
+import threading
+import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from plume_memory.errors import ForkedEngine
@@ -23,6 +26,9 @@ if TYPE_CHECKING:  # typeshed calls the real one final, and knows half of it
         def _at_fork_reinit(self) -> None: ...
 else:
     from _thread import RLock as _RLock
+
+_WAITS_S = 1.0
+"""A fork does not wait longer for other threads: somebody may fork in the middle of an import of hours."""
 
 _RENEWED: "weakref.WeakKeyDictionary[object, Callable[[Any], None]]" = weakref.WeakKeyDictionary()
 
@@ -50,6 +56,48 @@ class Lock(_RLock):
     def __init__(self) -> None:
         super().__init__()
         renew_in_child(self, Lock._at_fork_reinit)
+
+
+class ForkGate:
+    """Holds back a fork while other threads are in a C library that has locks of its own.
+
+    SQLite's are the process's: a fork while another thread is in `sqlite3_malloc` gives a child that waits for ever in
+    its first `sqlite3_open`, on a connection of its own too.
+    """
+
+    def __init__(self) -> None:
+        self._door = Lock()
+        self._inside: dict[object, int] = {}
+        """The thread of each use that is going on."""
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(before=self._close, after_in_parent=self._door.release, after_in_child=self._reopen)
+
+    @contextmanager
+    def used(self) -> Iterator[None]:
+        """Use the library: a fork in another thread waits for the end, a second at most, and lets nobody in."""
+        use, thread = object(), threading.get_ident()
+        if thread in self._inside.values():  # whoever is in may go further in
+            self._inside[use] = thread
+        else:
+            with self._door:
+                self._inside[use] = thread
+        try:
+            yield
+        finally:
+            self._inside.pop(use, None)  # None: it was begun before the fork that made this process
+
+    def _close(self) -> None:
+        self._door.acquire()
+        deadline = time.monotonic() + _WAITS_S
+        while self._others() and time.monotonic() < deadline:
+            time.sleep(0.0005)
+
+    def _others(self) -> bool:
+        return any(thread != threading.get_ident() for thread in list(self._inside.values()))
+
+    def _reopen(self) -> None:
+        self._inside.clear()
+        self._door._at_fork_reinit()
 
 
 class FairLock(Lock):

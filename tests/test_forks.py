@@ -23,7 +23,7 @@ from langchain_plume.background import Deriver
 
 from plume_memory import forks
 from plume_memory.errors import ForkedEngine
-from plume_memory.forks import FairLock, Lock, ModelLock
+from plume_memory.forks import FairLock, ForkGate, Lock, ModelLock
 from plume_memory.lru import LRUCache
 from plume_memory.pool import MemoryPool
 from plume_memory.testing import tiny_engine
@@ -98,6 +98,44 @@ def test_a_lock_that_another_thread_holds_is_open_in_the_child(kind: type[Lock])
 
     with held(lock):
         assert in_child(take) == ""
+
+
+def test_a_fork_waits_for_a_thread_inside_a_library_with_locks_of_its_own() -> None:
+    gate, inside, left = ForkGate(), threading.Event(), threading.Event()
+
+    def use() -> None:
+        with gate.used(), gate.used():
+            inside.set()
+            time.sleep(0.1)
+            left.set()
+
+    def use_again() -> None:
+        assert left.is_set(), "forked while a thread was inside"
+        with gate.used():
+            pass
+
+    thread = threading.Thread(target=use)
+    thread.start()
+    inside.wait()
+    with gate.used():  # the one who forks may be inside itself
+        assert in_child(use_again) == ""
+    thread.join()
+
+
+def test_a_fork_does_not_wait_for_ever() -> None:
+    gate, inside, done = ForkGate(), threading.Event(), threading.Event()
+
+    def use() -> None:
+        with gate.used():
+            inside.set()
+            done.wait()
+
+    thread = threading.Thread(target=use)
+    thread.start()
+    inside.wait()
+    assert in_child(lambda: None) == ""
+    done.set()
+    thread.join()
 
 
 class Interrupted(BaseException):

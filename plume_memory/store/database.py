@@ -18,7 +18,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
@@ -31,12 +31,13 @@ from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
 from plume_memory.defaults import CONNECTIONS
 from plume_memory.errors import CommitUnknown, InvalidInput, MemoryClosed, StoreUnavailable, TransactionUndone
-from plume_memory.forks import Lock
+from plume_memory.forks import ForkGate, Lock
 from plume_memory.store import schema
 from plume_memory.store.failures import commit_mapped, driver_needed, mapped, shown, shown_text
 from plume_memory.store.paths import absolute, database_file, is_in_memory
 
 _Result = TypeVar("_Result")
+_SQLITE = ForkGate()
 _DRIVERS = {"sqlite": ("sqlite", "sqlite+pysqlite"), "postgresql": ("postgresql", "postgresql+psycopg")}
 _MIGRATION_LOCK = 0x706C756D65  # "plume": the advisory lock a PostgreSQL session holds while it migrates
 _ATTEMPTS = 5  # at a transaction that the database takes back
@@ -107,7 +108,7 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:
         """Yield a connection on one snapshot of the database."""
-        with mapped(self._url), self._connected() as connection:
+        with mapped(self._url), self._used(), self._connected() as connection:
             if not self._is_sqlite:
                 connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
             with connection.begin():
@@ -126,7 +127,7 @@ class Database:
         """
         with mapped(self._url, writes=True):
             self._check()
-            with self._turn(), self._connected() as connection:
+            with self._turn(), self._used(), self._connected() as connection:
                 connection.execution_options(plume_write=True)
                 with connection.begin() as transaction:
                     yield connection
@@ -237,7 +238,7 @@ class Database:
         """
         if not self._is_sqlite:
             raise InvalidInput(f"{self.url} is no SQLite database: use the tools of its server, e.g. pg_dump.")
-        with mapped(self._url):
+        with mapped(self._url), self._used():
             self._check()
             connection = self._made().raw_connection()
             try:
@@ -257,7 +258,7 @@ class Database:
 
     def revision(self) -> str | None:
         """Return the schema's revision, whatever it is; None for an empty database."""
-        with mapped(self._url), self._made().connect() as connection:
+        with mapped(self._url), self._used(), self._made().connect() as connection:
             return schema.revision_of(connection)
 
     def upgrade(self) -> str:
@@ -266,12 +267,12 @@ class Database:
         Raises:
             SchemaError: If the database belongs to something else or to a newer package.
         """
-        with mapped(self._url):
+        with mapped(self._url), self._used():
             return self._migrate(self._made(), only_if_empty=False)
 
     def close(self) -> None:
         """Close every connection; later use raises MemoryClosed. Closing twice is allowed."""
-        with self._opening:
+        with self._used(), self._opening:
             self._is_closed = True
             if self._engine is not None:
                 self._engine.dispose(close=self._process == os.getpid())
@@ -281,14 +282,19 @@ class Database:
     def _is_sqlite(self) -> bool:
         return self._url.get_backend_name() == "sqlite"
 
+    def _used(self) -> AbstractContextManager[None]:
+        """Hold back forks while SQLite works; libpq has no lock that a fork could copy."""
+        return _SQLITE.used() if self._is_sqlite else nullcontext()
+
     def _check(self) -> None:
         """Refuse a database whose schema is not this package's; an empty one gets the schema."""
         engine = self._made()
         if not self._is_checked:
-            with engine.connect() as connection:
-                revision = schema.revision_of(connection)
-            if revision is None:
-                revision = self._migrate(engine, only_if_empty=True)
+            with self._used():
+                with engine.connect() as connection:
+                    revision = schema.revision_of(connection)
+                if revision is None:
+                    revision = self._migrate(engine, only_if_empty=True)
             schema.check_revision(revision, self.url)
             self._is_checked = True
 
