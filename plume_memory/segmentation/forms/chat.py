@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from plume_memory.segmentation.forms.piece import Piece, lines_of
+from plume_memory.segmentation.forms.turns import answering
 from plume_memory.segmentation.said import is_small_talk
 from plume_memory.segmentation.stamps import STAMP, DayOrder, day_alone, has_day
 
@@ -79,7 +80,7 @@ def chat_pieces(text: str) -> list[Piece] | None:
         said = text[message.body : end].strip()
         if said and not _day(said):  # the day is said of every message
             pieces.append(_piece(message, end))
-    return pieces
+    return answering(pieces, [text[piece.body or piece.start : piece.end] for piece in pieces])
 
 
 def _piece(message: _Message, end: int) -> Piece:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from plume_memory.segmentation.forms.chat import OWNER, ROLES
 from plume_memory.segmentation.forms.nodes import Node, json_node
 from plume_memory.segmentation.forms.piece import Piece
+from plume_memory.segmentation.forms.turns import answering, quoted
 from plume_memory.segmentation.stamps import iso_time
 
 _LISTS = ("messages", "value", "conversation", "chat", "items", "turns")
@@ -19,7 +20,6 @@ _TIMES = ("timestamp", "date", "createdDateTime", "created_at", "time", "ts", "d
 _ANSWERED = ("reply_to_message_id", "replyToId", "reply_to", "reference", "thread_ts", "in_reply_to")
 _IDS = ("id", "ts", "message_id", "messageId")
 _TAG = re.compile(r"<[^<>]{1,200}>")
-_MOST_QUOTED = 160
 
 
 def export_pieces(text: str) -> list[Piece] | None:
@@ -28,22 +28,22 @@ def export_pieces(text: str) -> list[Piece] | None:
     messages = None if root is None else _messages(root)
     if messages is None:
         return None
-    said_by: dict[str, str] = {}
-    pieces = []
+    said_by: dict[str, tuple[str | None, str]] = {}
+    pieces: list[Piece] = []
     for message in messages:
         said, speaker = _said(message), _speaker(message)
         own = message.get(*_IDS)
         if not said.strip():
             continue
         answered = _answered(message)
-        quoted = said_by.get(answered) if answered and answered != (own.scalar if own else None) else None
-        headings = (f"In answer to {quoted}",) if quoted else ()
+        told = said_by.get(answered) if answered and answered != (own.scalar if own else None) else None
+        headings = (quoted(*told),) if told else ()
         time = next((found for key in _TIMES if (node := message.get(key)) and (found := iso_time(node.scalar))), None)
         shown = None if speaker is not None and speaker.lower() in OWNER else speaker
         pieces.append(Piece(message.start, message.end, headings, said, shown, time))
         if own and own.scalar:
-            said_by.setdefault(own.scalar, f'{shown or "me"}: "{" ".join(said.split())[:_MOST_QUOTED]}"')
-    return pieces
+            said_by.setdefault(own.scalar, (shown, said))
+    return answering(pieces, [piece.said or "" for piece in pieces])
 
 
 def is_export(text: str) -> bool:
