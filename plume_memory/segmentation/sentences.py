@@ -82,14 +82,28 @@ _PARAGRAPH_END = re.compile(r"\n[^\S\n]*\n\s*|\u2029\s*")
 # from its first mark, and nothing is given back. Else 20,000 dots without a space would be read 20,000 times.
 _SENTENCE_END = re.compile(
     r"""[。！？｡︒]+[」』”’）)\]"']*\s*"""
-    r"""|(?<![.!?…؟۔।॥։።])[.!?…؟۔।॥։።]++["'”’»)\]]*+\s+""",
+    r"""|(?<![.!?…؟۔।॥։።])[.!?…؟۔।॥։።]++(?:["'”’»)\]]|[\u0020\u00a0\u202f]»(?=\s|$))*+\s+""",
 )
 _ABBREVIATION_LIST = """
-    adj al approx apr aug ave bros ca capt cf ch co col corp dec dept dr e.g ed eq etc feb fig figs gen
-    gov hon i.e inc jan jr jul jun lt ltd maj mar messrs mr mrs ms mt no nos nov oct op p.m a.m ph.d pp
-    prof pt ref rep rev sec sen sep sept sgt sr st u.k u.n u.s univ viz vol vs z.b d.h bzw
+    adj al approx apr aug ave bros ca capt cf co col corp dec dept dr e.g ed feb gen gov hon i.e inc jan jr jul jun lt
+    ltd maj mar messrs mr mrs ms mt nov oct p.m a.m ph.d prof rep rev sen sep sept sgt sr st u.k u.n u.s univ viz vs
+    z.b d.h u.a z.t bzw bzgl dipl evtl fr frl ggf hr hrsg inkl ing mio mrd sog vgl zzgl
+    av bd env mm mme mlle p.ex dna dña dra ee p.ej sra sres exma exmo dott dott.ssa egr gent sig sig.ra
+    bijv d.w.z dhr mevr o.a np tzn ul bl.a t.ex
 """
+"""Before a name, or in the midst of a sentence; in ten languages."""
 _ABBREVIATIONS = frozenset(_ABBREVIATION_LIST.split())
+_NUMBERED_LIST = """
+    abb abs art arts bl c ch eq eqs fig figs godz jh kap kl nos no nr num núm ok op p pag pág pos pp pt ref rp sec str
+    tab tel vol vols
+"""
+"""Before a number alone: some are words too."""
+_NUMBERED = frozenset(_NUMBERED_LIST.split())
+_NUMBER = re.compile(r"\d|[IVXLC]+\b")
+_ORDINAL = re.compile(r"(?<!\bI )\b(?:a[bm]|im|de[nmrs]|die|das|vom|zum|beim|bis)\s\d{1,2}$", re.IGNORECASE)
+"""How German counts: "am 3. Mai", "die 2. Sitzung"."""
+_GOES_ON = re.compile(r"(?:[—–]\s*)?(.?)")
+"""The first character of what follows, behind the dash of who speaks."""
 _LAST_WORD = re.compile(r"[^\s(\[\"“‘']*$")
 _WORD_REACH = 24  # characters looked back for an abbreviation
 
@@ -129,15 +143,16 @@ def _ends_sentence(text: str, match: re.Match[str]) -> bool:
     """Tell a sentence's end from the dot of an abbreviation or initial, and from speech that goes on."""
     if match.group()[0] in "。！？｡︒":
         return True
-    following = text[match.end()] if match.end() < len(text) else ""
-    if following.islower():
+    following = _GOES_ON.match(text, match.end())
+    if following and following.group(1).islower():
         return False
     if match.group()[0] != ".":
         return True
     found = _LAST_WORD.search(text, max(0, match.start() - _WORD_REACH), match.start())
     word = found.group().lower() if found else ""
     is_initial = len(word) == 1 and word.isalpha()
-    return not is_initial and word not in _ABBREVIATIONS
+    is_short = word in _ABBREVIATIONS or (word in _NUMBERED and _NUMBER.match(text, match.end()))
+    return not (is_initial or is_short or _ORDINAL.search(text, max(0, match.start() - _WORD_REACH), match.start()))
 
 
 def _windows(text: str, sentence: Span, budget_tokens: int, count_tokens: CountTokens) -> Iterator[_Atom]:

@@ -146,7 +146,10 @@ def _takes_turns(said: Sequence[str], needed: int) -> bool:
         name.lower() in ROLES or (name[0].isupper() and len(name.split()) <= _MOST_NAME_WORDS) for name, _ in turns
     )
     again = len(names) > 1 and (owned or max(names.values()) > 1)
-    sentences = sum(_is_sentence(words) for _, words in turns)
+    before = ("", *(words for _, words in turns))
+    sentences = sum(
+        _is_sentence(words) or asked.rstrip().endswith("?") for asked, (_, words) in zip(before, turns, strict=False)
+    )
     enough = len(turns) >= (2 if owned else _NAME_LINES) and len(turns) * 2 > len(said)
     return people and again and enough and sentences * 2 > len(turns)
 

@@ -163,7 +163,7 @@ def ini_node(text: str) -> Node | None:
     begun = next((line for line in lines if not line.startswith(("#", ";"))), "")
     if not begun.startswith("[") or not all(_INI_LINE.match(line) for line in lines):
         return None
-    parser = configparser.RawConfigParser(strict=False, allow_no_value=False)
+    parser = configparser.RawConfigParser(allow_no_value=False)
     parser.optionxform = str  # type: ignore[assignment,method-assign]  # keys keep their case
     try:
         parser.read_string(text.lstrip("\ufeff"))

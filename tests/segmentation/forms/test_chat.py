@@ -215,6 +215,32 @@ def test_exports_in_json(text, said, texts, units):
     assert all(text[unit.start] == "{" and text[unit.end - 1] == "}" for unit in units(text))
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Q: Who owns billing?\nA: Aisha.\nQ: Where is the office?\nA: In Bern.",
+        '[{"role": "user", "name": "Q", "content": "Who owns billing?"}, {"role": "user", "name": "A", "content": '
+        '"Aisha."}, {"role": "user", "name": "Q", "content": "Good. Where is the office?"}, '
+        '{"role": "user", "name": "A", "content": "In Bern."}]',
+    ],
+)
+def test_a_message_stands_under_the_question_before_it(text, texts):
+    said = texts(text)
+    assert said[1] == 'In answer to Q: "Who owns billing?"\nA:\nAisha.'
+    assert said[3] == 'In answer to Q: "Where is the office?"\nA:\nIn Bern.'
+
+
+@pytest.mark.parametrize(
+    "chat",
+    [
+        "Ann: I moved to Bern.\nBo: In May.\nAnn: Fine, in May then.",  # nothing was asked
+        "Ann: Where is Bo?\nAnn: He is in Thun.\nBo: I am here.\nAnn: I see you.",  # nobody else answers
+    ],
+)
+def test_other_messages_stand_under_nothing(chat, texts):
+    assert not any("In answer" in one for one in texts(chat, "chat"))
+
+
 def test_time_zones_are_kept(units):
     (one,) = units('[{"role": "user", "content": "hello", "timestamp": "2026-03-04T23:30:00+02:00"}]')
     assert one.observed_at == datetime(2026, 3, 4, 23, 30, tzinfo=timezone(timedelta(hours=2)))

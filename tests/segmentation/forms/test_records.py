@@ -1,5 +1,7 @@
 """Tables and documents are said cell by cell and field by field, and each unit points at its place."""
 
+import re
+
 import pytest
 
 from plume_memory.segmentation.forms.recognise import form_of
@@ -128,6 +130,18 @@ def test_toml_and_ini(texts, units):
         "The port of the web is 80.",
         "The port of the mail is 25.",
     ]
+
+
+@pytest.mark.parametrize(
+    "ini",
+    [
+        "[server]\nhost = a.example\nport = 80\n\n[server]\nhost = b.example\nport = 81\n",
+        "[server]\nhost = a.example\nhost = b.example\nport = 80\n",
+    ],
+)
+def test_nothing_of_a_section_or_key_that_stands_twice_is_lost(ini, texts):
+    told = "\n".join(texts(ini))
+    assert all(value in told for value in re.findall(r"= (\S+)", ini))
 
 
 @pytest.mark.parametrize(
