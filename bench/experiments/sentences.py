@@ -2,7 +2,7 @@
 
     python bench/experiments/sentences.py [--sentencex] [--wrong]
 
-The paragraphs are held_out/sentences.jsonl and sentences_more.jsonl, each a list of its sentences. The end of a
+The paragraphs are held_out/sentences*.jsonl, each a list of its sentences. The end of a
 paragraph is not counted. `--sentencex` measures the package of that name too (`pip install sentencex`), told nothing of
 the language and told it; `--wrong` shows each end that is missed or not one. One JSON line a figure.
 """
@@ -13,12 +13,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from common import say
-
 from plume_memory.segmentation.sentences import sentence_spans
 
 HELD_OUT = Path(__file__).parent / "held_out"
-FILES = ("sentences.jsonl", "sentences_more.jsonl")
+FILES = ("sentences.jsonl", "sentences_more.jsonl", "sentences_last.jsonl")
 
 Ends = Callable[[str, str], set[int]]
 """Language, text → characters behind which a sentence ends."""
@@ -67,31 +65,22 @@ def main() -> None:
             counts: dict[str, Counter[str]] = {}
             for language, text, right in paragraphs(file):
                 found = ends(language, text)
-                for name in (language, "all"):
-                    counts.setdefault(name, Counter()).update(
-                        right=len(right), found=len(found), both=len(right & found), whole=right == found, paragraphs=1
-                    )
                 for at in sorted(found ^ right) if chosen.wrong else ():
-                    say(
-                        {
-                            "way": way,
-                            "missed": at in right,
-                            "language": language,
-                            "at": f"{text[:at][-30:]}|{text[at:][:20]}",
-                        }
-                    )
-            for language, own in counts.items():
-                say(
-                    {
-                        "file": file,
-                        "way": way,
-                        "language": language,
-                        "precision": round(100 * own["both"] / max(1, own["found"]), 1),
-                        "recall": round(100 * own["both"] / own["right"], 1),
-                        "whole": own["whole"],
-                        "paragraphs": own["paragraphs"],
-                    }
+                    say(way=way, missed=at in right, language=language, at=f"{text[:at][-30:]}|{text[at:][:20]}")
+                own = Counter(
+                    right=len(right), found=len(found), both=len(right & found), whole=right == found, paragraphs=1
                 )
+                for name in (language, "all"):
+                    counts[name] = counts.get(name, Counter()) + own
+            for language, own in counts.items():
+                precision, recall = (round(100 * own["both"] / own[of], 1) for of in ("found", "right"))
+                shares = {"precision": precision, "recall": recall}
+                say(file=file, way=way, language=language, **shares, whole=own["whole"], of=own["paragraphs"])
+
+
+def say(**row: object) -> None:
+    """Print one measurement."""
+    print(json.dumps(row, ensure_ascii=False), flush=True)
 
 
 if __name__ == "__main__":

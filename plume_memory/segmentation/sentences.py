@@ -82,7 +82,7 @@ _PARAGRAPH_END = re.compile(r"\n[^\S\n]*\n\s*|\u2029\s*")
 # from its first mark, and nothing is given back. Else 20,000 dots without a space would be read 20,000 times.
 _SENTENCE_END = re.compile(
     r"""[。！？｡︒]+[」』”’）)\]"']*\s*"""
-    r"""|(?<![.!?…؟۔।॥։።])[.!?…؟۔।॥։።]++(?:["'”’»)\]]|[\u0020\u00a0\u202f]»(?=\s|$))*+\s+""",
+    r"""|(?<![.!?…؟۔।॥։።])[.!?…؟۔।॥։።]++(?:["'”’“‘»«)\]]|[\u0020\u00a0\u202f]»(?=\s|$))*+\s+""",
 )
 _ABBREVIATION_LIST = """
     adj al approx apr aug ave bros ca capt cf co col corp dec dept dr e.g ed feb gen gov hon i.e inc jan jr jul jun lt
@@ -93,13 +93,9 @@ _ABBREVIATION_LIST = """
 """
 """Before a name, or in the midst of a sentence; in ten languages."""
 _ABBREVIATIONS = frozenset(_ABBREVIATION_LIST.split())
-_NUMBERED_LIST = """
-    abb abs art arts bl c ch eq eqs fig figs godz jh kap kl nos no nr num núm ok op p pag pág pos pp pt ref rp sec str
-    tab tel vol vols
-"""
-"""Before a number alone: some are words too."""
-_NUMBERED = frozenset(_NUMBERED_LIST.split())
-_NUMBER = re.compile(r"\d|[IVXLC]+\b")
+_SHORT = re.compile(r"[^\W\d_]{1,4}|\d\d?")
+"""What a number goes on from: "tel. 555", "art. 4", "3. 5. 2026". Few sentences begin with one."""
+_NUMBER = re.compile(r"\d|[IVX]{2,}\b")
 _ORDINAL = re.compile(r"(?<!\bI )\b(?:a[bm]|im|de[nmrs]|die|das|vom|zum|beim|bis)\s\d{1,2}$", re.IGNORECASE)
 """How German counts: "am 3. Mai", "die 2. Sitzung"."""
 _GOES_ON = re.compile(r"(?:[—–]\s*)?(.?)")
@@ -151,7 +147,8 @@ def _ends_sentence(text: str, match: re.Match[str]) -> bool:
     found = _LAST_WORD.search(text, max(0, match.start() - _WORD_REACH), match.start())
     word = found.group().lower() if found else ""
     is_initial = len(word) == 1 and word.isalpha()
-    is_short = word in _ABBREVIATIONS or (word in _NUMBERED and _NUMBER.match(text, match.end()))
+    word = word.rpartition("-")[2]
+    is_short = word in _ABBREVIATIONS or (_SHORT.fullmatch(word) and _NUMBER.match(text, match.end()))
     return not (is_initial or is_short or _ORDINAL.search(text, max(0, match.start() - _WORD_REACH), match.start()))
 
 

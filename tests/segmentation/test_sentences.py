@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plume_memory.errors import InvalidInput
-from plume_memory.segmentation.sentences import segment
+from plume_memory.segmentation.sentences import segment, sentence_spans
+from tests.benches import bench
 
 TEXTS = st.one_of(
     st.text(max_size=400),
@@ -116,3 +117,36 @@ def test_a_megabyte_is_counted_a_bounded_number_of_times(text):
     spans = segment(text, budget_tokens=128, count_tokens=count)
     assert spans[-1].end == len(text)
     assert counted <= 5 * len(text)
+
+
+ENDS = bench("experiments/sentences")
+
+
+@pytest.mark.parametrize(
+    ("file", "precision", "recall"),
+    [("sentences.jsonl", 99, 98), ("sentences_more.jsonl", 92, 93), ("sentences_last.jsonl", 96, 98)],
+)
+def test_sentences_end_where_their_writers_ended_them(file, precision, recall):
+    """Paragraphs in eleven languages; how they were written, and what they chose, is in docs/decisions/0070."""
+    found = [(ENDS.ours(language, text), right) for language, text, right in ENDS.paragraphs(file)]
+    both = sum(len(own & right) for own, right in found)
+    assert 100 * both >= precision * sum(len(own) for own, _ in found)
+    assert 100 * both >= recall * sum(len(right) for _, right in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("I said no. She left.", 2),
+        ("The plan is no. 4. She left.", 2),
+        ("I am 31. My brother is 40.", 2),
+        ("Bread, jam, etc. We paid in cash.", 2),
+        ("Der Vertrag endet am 3. Mai. Er gilt seit 2. 5. 2024.", 2),
+        ("„Komm!“ Draußen war es still.", 2),
+        ("« Viens ! » Elle partit.", 2),
+        ("—Será el perro... —dijo él.", 1),
+        ("The road is SR 160-A. From there it goes on.", 2),
+    ],
+)
+def test_ends_of_several_languages(text, count):
+    assert len(sentence_spans(text)) == count
