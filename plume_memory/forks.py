@@ -59,7 +59,7 @@ class Lock(_RLock):
 
 
 class ForkGate:
-    """Holds back a fork while other threads are in a C library that has locks of its own.
+    """Holds back a fork while other threads are in a C library that has locks of its own; one for each library.
 
     SQLite's are the process's: a fork while another thread is in `sqlite3_malloc` gives a child that waits for ever in
     its first `sqlite3_open`, on a connection of its own too.
@@ -76,12 +76,12 @@ class ForkGate:
     def used(self) -> Iterator[None]:
         """Use the library: a fork in another thread waits for the end, a second at most, and lets nobody in."""
         use, thread = object(), threading.get_ident()
-        if thread in self._inside.values():  # whoever is in may go further in
-            self._inside[use] = thread
-        else:
-            with self._door:
-                self._inside[use] = thread
         try:
+            if thread in list(self._inside.values()):  # whoever is in may go further in
+                self._inside[use] = thread
+            else:
+                with self._door:
+                    self._inside[use] = thread
             yield
         finally:
             self._inside.pop(use, None)  # None: it was begun before the fork that made this process

@@ -9,6 +9,7 @@ from plume_memory.recalling.notes import Note
 from plume_memory.records import Span, Unit
 from plume_memory.retrieval.asking import only_asks
 from plume_memory.retrieval.lexical import UnitIndex
+from plume_memory.segmentation.forms.turns import ANSWERS
 from plume_memory.segmentation.units import who_line
 
 TALK = timedelta(hours=1)
@@ -47,7 +48,8 @@ def found_note(
 
 def _beside(unit: Unit, index: UnitIndex) -> Iterator[Unit]:
     """The question that a message answers, and the message that answers a question: somebody else's, next to it."""
-    if unit.position > 0 and _talk(unit, before := index[unit.position - 1]) and _ends_asking(before):
+    quotes_it = unit.text.startswith(ANSWERS)
+    if unit.position > 0 and not quotes_it and _talk(unit, before := index[unit.position - 1]) and _ends_asking(before):
         yield before
     if unit.position + 1 < len(index) and _talk(unit, after := index[unit.position + 1]) and _ends_asking(unit):
         yield after

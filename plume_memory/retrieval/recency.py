@@ -78,7 +78,7 @@ def verdicts(
 def of_two_speakers(one: Unit, other: Unit) -> bool:
     """Whether each of two speakers says "I" or "my": neither is news of the other. What is ours may be theirs too."""
     whose = [(unit.speaker or "").casefold() for unit in (one, other)]
-    return whose[0] != whose[1] and not any(_I.isdisjoint(terms_of(unit.text)) for unit in (one, other))
+    return whose[0] != whose[1] and not any(_I.isdisjoint(terms_of(unit.words)) for unit in (one, other))
 
 
 class _Comparison:

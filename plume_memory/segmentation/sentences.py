@@ -87,19 +87,19 @@ _SENTENCE_END = re.compile(
 _ABBREVIATION_LIST = """
     adj al approx apr aug ave bros ca capt cf co col corp dec dept dr e.g ed feb gen gov hon i.e inc jan jr jul jun lt
     ltd maj mar messrs mr mrs ms mt nov oct p.m a.m ph.d prof rep rev sen sep sept sgt sr st u.k u.n u.s univ viz vs
-    z.b d.h u.a z.t bzw bzgl dipl evtl fr frl ggf hr hrsg inkl ing mio mrd sog vgl zzgl
-    av bd env mm mme mlle p.ex dna dña dra ee p.ej sra sres exma exmo dott dott.ssa egr gent sig sig.ra
-    bijv d.w.z dhr mevr o.a np tzn ul bl.a t.ex
+    z.b d.h u.a z.t bzw bzgl dipl evtl frl ggf hrsg inkl ing mio mrd sog vgl zzgl bd mme mlle p.ex
+    dña dra p.ej sra sres exma exmo dott dott.ssa egr sig sig.ra bijv d.w.z dhr mevr o.a tzn ul bl.a t.ex
+    Av EE Fr Hr Hrn MM
 """
-"""Before a name, or in the midst of a sentence; in ten languages."""
+"""Before a name, or in the midst of a sentence; in ten languages; with a capital letter, as it is written here."""
 _ABBREVIATIONS = frozenset(_ABBREVIATION_LIST.split())
 _SHORT = re.compile(r"[^\W\d_]{1,4}|\d\d?")
 """What a number goes on from: "tel. 555", "art. 4", "3. 5. 2026". Few sentences begin with one."""
 _NUMBER = re.compile(r"\d|[IVX]{2,}\b")
-_ORDINAL = re.compile(r"(?<!\bI )\b(?:a[bm]|im|de[nmrs]|die|das|vom|zum|beim|bis)\s\d{1,2}$", re.IGNORECASE)
-"""How German counts: "am 3. Mai", "die 2. Sitzung"."""
-_GOES_ON = re.compile(r"(?:[—–]\s*)?(.?)")
-"""The first character of what follows, behind the dash of who speaks."""
+_COUNTED = re.compile(r"\b(?:im|de[nmr]|die|vom|zum|beim)\s\d\d?$", re.IGNORECASE)
+"""How German counts: "die 2. Sitzung", "im 19. Jahrhundert"."""
+_MONTH = re.compile(r"(?:Jan|Feb|M[äa]r|Apr|Mai|Jun|Jul|Aug|Sep|O[kc]t|Nov|De[zc])[a-zä]*\b")
+_DASH = re.compile(r"[—–][^\S\n]*")
 _LAST_WORD = re.compile(r"[^\s(\[\"“‘']*$")
 _WORD_REACH = 24  # characters looked back for an abbreviation
 
@@ -139,17 +139,28 @@ def _ends_sentence(text: str, match: re.Match[str]) -> bool:
     """Tell a sentence's end from the dot of an abbreviation or initial, and from speech that goes on."""
     if match.group()[0] in "。！？｡︒":
         return True
-    following = _GOES_ON.match(text, match.end())
-    if following and following.group(1).islower():
+    behind = match.end()
+    if "\n" not in match.group() and (dash := _DASH.match(text, behind)):  # of who speaks; on a new line of an item
+        behind = dash.end()
+    if text[behind : behind + 1].islower():
         return False
-    if match.group()[0] != ".":
+    return match.group()[0] != "." or not _is_short(text, match)
+
+
+def _is_short(text: str, match: re.Match[str]) -> bool:
+    """Whether a dot ends an abbreviation, an initial or an ordinal number."""
+    reach, end, behind = max(0, match.start() - _WORD_REACH), match.start(), match.end()
+    found = _LAST_WORD.search(text, reach, end)
+    written = found.group() if found else ""
+    word = written.lower()
+    if len(word) == 1 and word.isalpha():
         return True
-    found = _LAST_WORD.search(text, max(0, match.start() - _WORD_REACH), match.start())
-    word = found.group().lower() if found else ""
-    is_initial = len(word) == 1 and word.isalpha()
-    word = word.rpartition("-")[2]
-    is_short = word in _ABBREVIATIONS or (_SHORT.fullmatch(word) and _NUMBER.match(text, match.end()))
-    return not (is_initial or is_short or _ORDINAL.search(text, max(0, match.start() - _WORD_REACH), match.start()))
+    if _SHORT.fullmatch(word) and _NUMBER.match(text, behind):
+        return True
+    if word.isdecimal():
+        return len(word) <= 2 and bool(_MONTH.match(text, behind) or _COUNTED.search(text, reach, end))
+    last = written.rpartition("-")[2]
+    return last in _ABBREVIATIONS or last.lower() in _ABBREVIATIONS
 
 
 def _windows(text: str, sentence: Span, budget_tokens: int, count_tokens: CountTokens) -> Iterator[_Atom]:

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from plume_memory.segmentation.forms.piece import Piece, lines_of
-from plume_memory.segmentation.forms.turns import answering
+from plume_memory.segmentation.forms.turns import Turn, answering
 from plume_memory.segmentation.said import is_small_talk
 from plume_memory.segmentation.stamps import STAMP, DayOrder, day_alone, has_day
 
@@ -65,6 +65,8 @@ class _Message(NamedTuple):
     speaker: str | None
     time: datetime | None
     days_earlier: int = 0
+    is_said: bool = True
+    """Whether somebody said it; else the chat itself notes it: who joined."""
 
 
 def chat_pieces(text: str) -> list[Piece] | None:
@@ -75,12 +77,13 @@ def chat_pieces(text: str) -> list[Piece] | None:
         return None
     messages = _messages(lines, pattern)
     first = messages[0].start
-    pieces = [Piece(0, first, cut="statements")] if text[:first].strip() else []
+    turns: list[Turn] = []
     for message, end in zip(messages, [*(one.start for one in messages[1:]), len(text)], strict=True):
         said = text[message.body : end].strip()
-        if said and not _day(said):  # the day is said of every message
-            pieces.append(_piece(message, end))
-    return answering(pieces, [text[piece.body or piece.start : piece.end] for piece in pieces])
+        if not _day(said):  # the day is said of every message
+            turns.append(Turn(_piece(message, end), said, message.is_said))
+    before = [Piece(0, first, cut="statements")] if text[:first].strip() else []
+    return [*before, *(piece for piece, turn in zip(answering(turns), turns, strict=True) if turn.words)]
 
 
 def _piece(message: _Message, end: int) -> Piece:
@@ -146,10 +149,7 @@ def _takes_turns(said: Sequence[str], needed: int) -> bool:
         name.lower() in ROLES or (name[0].isupper() and len(name.split()) <= _MOST_NAME_WORDS) for name, _ in turns
     )
     again = len(names) > 1 and (owned or max(names.values()) > 1)
-    before = ("", *(words for _, words in turns))
-    sentences = sum(
-        _is_sentence(words) or asked.rstrip().endswith("?") for asked, (_, words) in zip(before, turns, strict=False)
-    )
+    sentences = sum(_is_sentence(words) for _, words in turns)
     enough = len(turns) >= (2 if owned else _NAME_LINES) and len(turns) * 2 > len(said)
     return people and again and enough and sentences * 2 > len(turns)
 
@@ -176,7 +176,8 @@ def _messages(lines: Sequence[tuple[int, str]], pattern: "re.Pattern[str]") -> l
             day = new_day or day
             if unsaid or new_day:
                 time = order.read(unsaid.group("stamp")) if unsaid else day
-                messages.append(_Message(start, start + (unsaid.end() if unsaid else 0), None, time or day))
+                body = start + (unsaid.end() if unsaid else 0)
+                messages.append(_Message(start, body, None, time or day, is_said=False))
             continue
         groups = found.groupdict()
         speaker = (groups.get("name") or groups.get("nick") or groups.get("actor") or "").strip("*~ \u200e")

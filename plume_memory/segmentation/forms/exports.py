@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from plume_memory.segmentation.forms.chat import OWNER, ROLES
 from plume_memory.segmentation.forms.nodes import Node, json_node
 from plume_memory.segmentation.forms.piece import Piece
-from plume_memory.segmentation.forms.turns import answering, quoted
+from plume_memory.segmentation.forms.turns import Turn, answering, quoted
 from plume_memory.segmentation.stamps import iso_time
 
 _LISTS = ("messages", "value", "conversation", "chat", "items", "turns")
@@ -29,21 +29,20 @@ def export_pieces(text: str) -> list[Piece] | None:
     if messages is None:
         return None
     said_by: dict[str, tuple[str | None, str]] = {}
-    pieces: list[Piece] = []
+    turns: list[Turn] = []
     for message in messages:
         said, speaker = _said(message), _speaker(message)
         own = message.get(*_IDS)
-        if not said.strip():
-            continue
         answered = _answered(message)
         told = said_by.get(answered) if answered and answered != (own.scalar if own else None) else None
         headings = (quoted(*told),) if told else ()
         time = next((found for key in _TIMES if (node := message.get(key)) and (found := iso_time(node.scalar))), None)
         shown = None if speaker is not None and speaker.lower() in OWNER else speaker
-        pieces.append(Piece(message.start, message.end, headings, said, shown, time))
+        piece = Piece(message.start, message.end, headings, said, shown, time)
+        turns.append(Turn(piece, said.strip(), may_answer=answered is None))
         if own and own.scalar:
             said_by.setdefault(own.scalar, (shown, said))
-    return answering(pieces, [piece.said or "" for piece in pieces])
+    return [piece for piece, turn in zip(answering(turns), turns, strict=True) if turn.words]
 
 
 def is_export(text: str) -> bool:

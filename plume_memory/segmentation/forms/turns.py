@@ -5,36 +5,64 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import NamedTuple
 
 from plume_memory.segmentation.acts import SURE, acts_of
 from plume_memory.segmentation.forms.piece import Piece
 from plume_memory.segmentation.sentences import sentence_spans
 
+ANSWERS = "In answer to "
+"""How the heading begins."""
 _MOST_QUOTED = 160
+_WITHIN = timedelta(days=1)
+"""What is said later answers something else."""
 
 
-def answering(pieces: Sequence[Piece], words: Sequence[str]) -> list[Piece]:
-    """Return messages, each under the question that the one before it ends with, if another asked it.
+class Turn(NamedTuple):
+    """A message as it takes its turn."""
 
-    Args:
-        pieces: messages that follow one another.
-        words: what each of them says.
-    """
-    told = list(pieces[:1])
-    for at in range(1, len(pieces)):
-        piece, before = pieces[at], pieces[at - 1]
-        question = None if piece.speaker == before.speaker or piece.headings else _asked(words[at - 1])
-        told.append(piece if question is None else replace(piece, headings=(quoted(before.speaker, question),)))
+    piece: Piece
+    words: str
+    """What it says; empty: it asks nothing."""
+    may_answer: bool = True
+    """Whether it can answer the turn before it: somebody said it, and to nothing else."""
+
+
+def answering(turns: Sequence[Turn]) -> list[Piece]:
+    """Return the messages, each under the question that the turn before it ends with, if another asked it."""
+    told = [turn.piece for turn in turns[:1]]
+    for before, turn in pairwise(turns):
+        question = _asked(before.words) if _can_answer(before, turn) else None
+        if question is not None:
+            told.append(replace(turn.piece, headings=(quoted(before.piece.speaker, question),)))
+        else:
+            told.append(turn.piece)
     return told
 
 
 def quoted(speaker: str | None, said: str) -> str:
-    """Return the heading of what is an answer to something said."""
-    return f'In answer to {speaker or "me"}: "{" ".join(said.split())[:_MOST_QUOTED]}"'
+    """Return the heading of what answers something that was said; of a long text its end."""
+    who = f"{' '.join(speaker.split())}: " if speaker else ""
+    return f'{ANSWERS}{who}"{" ".join(said.split())[-_MOST_QUOTED:]}"'
+
+
+def _can_answer(before: Turn, turn: Turn) -> bool:
+    one, other = before.piece, turn.piece
+    return turn.may_answer and one.speaker != other.speaker and _follows(one.time, other.time)
+
+
+def _follows(asked: datetime | None, answered: datetime | None) -> bool:
+    if asked is None or answered is None or (asked.tzinfo is None) is not (answered.tzinfo is None):
+        return asked is answered  # nobody knows when, or in which order
+    return timedelta(0) <= answered - asked <= _WITHIN
 
 
 def _asked(said: str) -> str | None:
     """The question that a message ends with."""
-    start, end = sentence_spans(said)[-1] if said.strip() else (0, 0)
+    if not said.strip():
+        return None
+    start, end = sentence_spans(said)[-1]
     last = said[start:end].strip()
-    return last if last and acts_of(last).asks >= SURE else None
+    return last if any(map(str.isalpha, last)) and acts_of(last).asks >= SURE else None

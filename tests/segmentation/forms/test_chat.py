@@ -235,10 +235,31 @@ def test_a_message_stands_under_the_question_before_it(text, texts):
     [
         "Ann: I moved to Bern.\nBo: In May.\nAnn: Fine, in May then.",  # nothing was asked
         "Ann: Where is Bo?\nAnn: He is in Thun.\nBo: I am here.\nAnn: I see you.",  # nobody else answers
+        "Ann: ?\nBo: I am here.\nAnn: I see you.",
+        "[04.03.26, 09:15:22] Ann: Where is Bo?\n[04.06.26, 09:15:22] Bo: I am here.",  # months later
+        "[04.03.26, 09:15:22] Ann: Where is Bo?\n[04.03.26, 09:16:22] Cy joined using a link\n"
+        "[04.03.26, 09:17:22] Bo: I am here.",
+        '{"value": [{"id": "3", "createdDateTime": "2026-03-04T10:02:00Z", "from": {"user": {"displayName": "Ann"}}, '
+        '"body": {"content": "Where is the office?"}}, {"id": "2", "createdDateTime": "2026-03-04T10:01:00Z", '
+        '"from": {"user": {"displayName": "Bo"}}, "body": {"content": "Aisha does."}}]}',  # newest first
+        '[{"id": 2, "date": "2026-03-04T10:01:00", "from": "Ann", "text": "Where is Bo?"}, {"id": 3, "from": "Bo", '
+        '"date": "2026-03-04T10:02:00", "reply_to_message_id": 1, "text": "Yes."}]',  # to what is not there
     ],
 )
 def test_other_messages_stand_under_nothing(chat, texts):
     assert not any("In answer" in one for one in texts(chat, "chat"))
+
+
+@pytest.mark.parametrize(
+    "notes",
+    [
+        "Decision: budget approved\nOpen: who pays?\nOwner: Ann\nOpen: when?\nDeadline: May",
+        "Status: is it open?\nOwner: Ann\nStatus: closed?\nOwner: Bo",
+        "Hotel: booked?\nTrain: 9:15\nHotel: paid\nKeys: at the desk",
+    ],
+)
+def test_labels_with_questions_are_no_chat(notes):
+    assert form_of(notes) != "chat"
 
 
 def test_time_zones_are_kept(units):
