@@ -27,13 +27,15 @@ def found_note(
     without: Container[int] = frozenset(),
 ) -> Found:
     """Return a unit of a history as a note, with those that complete it; of the positions in `without` none does."""
+    beside = [one for one in _beside(unit, index) if one.position not in without]
+    given = {one.position for one in (unit, *beside)}
 
     def note(of: Unit, *, completes: bool = False) -> Note:
         return Note(
             memory=memory,
             version=of.version,
             span=Span(of.start, of.end),
-            text=_said(of),
+            text=_said(of, quotes=of.position - 1 not in given),
             said_at=current.said_at(of),
             speaker=of.speaker,
             score=score,
@@ -41,15 +43,12 @@ def found_note(
             completes=completes,
         )
 
-    return Found(
-        note(unit), tuple(note(one, completes=True) for one in _beside(unit, index) if one.position not in without)
-    )
+    return Found(note(unit), tuple(note(one, completes=True) for one in beside))
 
 
 def _beside(unit: Unit, index: UnitIndex) -> Iterator[Unit]:
     """The question that a message answers, and the message that answers a question: somebody else's, next to it."""
-    quotes_it = unit.text.startswith(ANSWERS)
-    if unit.position > 0 and not quotes_it and _talk(unit, before := index[unit.position - 1]) and _ends_asking(before):
+    if unit.position > 0 and _talk(unit, before := index[unit.position - 1]) and _ends_asking(before):
         yield before
     if unit.position + 1 < len(index) and _talk(unit, after := index[unit.position + 1]) and _ends_asking(unit):
         yield after
@@ -71,9 +70,11 @@ def _ends_asking(unit: Unit) -> bool:
     return unit.words.rstrip().endswith(("?", "\uff1f")) or only_asks(unit)
 
 
-def _said(unit: Unit) -> str:
-    """Its text without the line that says whose words it is: a note says so beside it."""
+def _said(unit: Unit, *, quotes: bool) -> str:
+    """Its text without the line that says whose words it is: a note says so beside it; nor, if so, what it answers."""
     heading = unit.text[: unit.own]
+    if not quotes and heading.startswith(ANSWERS):
+        heading = heading.partition("\n")[2]
     for line in who_line(unit.speaker, unit.observed_at):
         before, found, behind = heading.rpartition(f"{line}\n")
         heading = before + behind if found and (not before or before.endswith("\n")) else heading

@@ -150,7 +150,7 @@ def test_companions_are_other_texts_at_alpha_also_before_the_update(
         if row.before:
             assert row.before[1:] == others
         assert all(decoded(batch.texts[i]) not in {m.update for m in moves} for i, _ in others)
-    assert numbers == {1, 2}
+    assert numbers == {0, 1, 2}  # none of a text that has a sentence of its own
 
 
 @pytest.mark.parametrize("companions", [0, 2])
@@ -306,13 +306,13 @@ def told_of(row: BatchRow) -> tuple[Any, ...]:
 def test_without_states_batches_are_what_they_were_before_there_were_any(
     small: Small, fixed: Any, moves: tuple[Sample, ...], codes: tuple[Sample, ...], parts: dict[str, Any]
 ) -> None:
-    """The hash is of batches that the code drew when it knew no states."""
+    """The hash is of batches that the code drew when it knew no states, cut where sentences end today."""
     made = [batches(small(**parts), fixed((*moves, *codes))).micro_batch(n) for n in range(12)]
     assert not any(row.states for batch in made for row in batch.rows)
     told = [(batch.texts, [told_of(row) for row in batch.rows], batch.samples) for batch in made]
 
     digest = hashlib.sha256(repr(told).encode()).hexdigest()
-    assert digest == "3bc084573760583f6bff4cde7bb150aaaaf9543daeffc7aecf2ba7c2a5080a53"
+    assert digest == "c0f711d3c458bba4e16c873dd6f85e1163fe9c93aed1b7223177f3ce015fb9ef"
 
 
 @pytest.mark.parametrize("share", [0.5, 1.0])
