@@ -101,7 +101,8 @@ def test_a_lock_that_another_thread_holds_is_open_in_the_child(kind: type[Lock])
         assert in_child(take) == ""
 
 
-def test_a_fork_waits_for_a_thread_inside_a_library_with_locks_of_its_own() -> None:
+def test_a_fork_waits_for_a_thread_inside_a_library_with_locks_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forks, "_WAITS_S", HANGS_S)
     gate, inside, left = ForkGate(), threading.Event(), threading.Event()
 
     def use() -> None:
@@ -123,8 +124,9 @@ def test_a_fork_waits_for_a_thread_inside_a_library_with_locks_of_its_own() -> N
     thread.join()
 
 
-def test_a_fork_waits_for_who_reads_a_sqlite_database(tmp_path: Path) -> None:
+def test_a_fork_waits_for_who_reads_a_sqlite_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The hang that it prevents, in `sqlite3_malloc`, came once in 3,000 forks."""
+    monkeypatch.setattr(forks, "_WAITS_S", HANGS_S)
     with Database(f"sqlite:///{tmp_path / 'plume.db'}") as database:
         inside, left = threading.Event(), threading.Event()
 
