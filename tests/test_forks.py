@@ -13,7 +13,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -101,51 +101,47 @@ def test_a_lock_that_another_thread_holds_is_open_in_the_child(kind: type[Lock])
         assert in_child(take) == ""
 
 
-def test_a_fork_waits_for_a_thread_inside_a_library_with_locks_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forks, "_WAITS_S", HANGS_S)
-    gate, inside, left = ForkGate(), threading.Event(), threading.Event()
+def waits_for(use: Callable[[], AbstractContextManager[object]]) -> None:
+    """Assert that a fork waits for another thread that is in the midst of a use, and that the child can use it."""
+    inside, left = threading.Event(), threading.Event()
 
-    def use() -> None:
-        with gate.used(), gate.used():
+    def use_on() -> None:
+        with use():
             inside.set()
             time.sleep(0.1)
             left.set()
 
     def use_again() -> None:
         assert left.is_set(), "forked while a thread was inside"
-        with gate.used():
+        with use():
             pass
 
-    thread = threading.Thread(target=use)
+    thread = threading.Thread(target=use_on)
     thread.start()
     inside.wait()
-    with gate.used():  # the one who forks may be inside itself
-        assert in_child(use_again) == ""
+    assert in_child(use_again) == ""
     thread.join()
 
 
-def test_a_fork_waits_for_who_reads_a_sqlite_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The hang that it prevents, in `sqlite3_malloc`, came once in 3,000 forks."""
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine may keep a thread from leaving for more than a second."""
     monkeypatch.setattr(forks, "_WAITS_S", HANGS_S)
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_fork_waits_for_a_thread_inside_a_library_with_locks_of_its_own() -> None:
+    gate = ForkGate()
+    with gate.used(), gate.used():
+        assert not gate._others(), "who forks would wait for itself"
+    waits_for(gate.used)
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_fork_waits_for_who_reads_a_sqlite_database(tmp_path: Path) -> None:
+    """The hang that it prevents, in `sqlite3_malloc`, came once in 3,000 forks."""
     with Database(f"sqlite:///{tmp_path / 'plume.db'}") as database:
-        inside, left = threading.Event(), threading.Event()
-
-        def read() -> None:
-            with database.read():
-                inside.set()
-                time.sleep(0.1)
-                left.set()
-
-        def read_in_child() -> None:
-            assert left.is_set(), "forked while a thread was inside"
-            with database.read():
-                pass
-
-        thread = threading.Thread(target=read)
-        thread.start()
-        inside.wait()
-        assert in_child(read_in_child) == ""
-        thread.join()
+        waits_for(database.read)
 
 
 def test_a_fork_does_not_wait_for_ever() -> None:

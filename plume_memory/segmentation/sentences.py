@@ -159,8 +159,7 @@ def _is_short(text: str, match: re.Match[str]) -> bool:
         return True
     if word.isdecimal():
         return len(word) <= 2 and bool(_MONTH.match(text, behind) or _COUNTED.search(text, reach, end))
-    last = written.rpartition("-")[2]
-    return last in _ABBREVIATIONS or last.lower() in _ABBREVIATIONS
+    return written in _ABBREVIATIONS or word in _ABBREVIATIONS
 
 
 def _windows(text: str, sentence: Span, budget_tokens: int, count_tokens: CountTokens) -> Iterator[_Atom]:
