@@ -101,10 +101,10 @@ def retrieve(
     said = {at for at, by in retired.items() if not by}
     units = proposed(index, question, near, retired, without | said)
     readings = reader.read([unit.text for unit in units], question) if units else []
-    gone = _gone(units, question, retired, judge)
-    holding = [at for at in range(len(units)) if at not in gone]
     shared = index.shared(question)
     scored = [_scored(unit, reading, shared[unit.position]) for unit, reading in zip(units, readings, strict=True)]
+    gone = _gone(scored, question, retired, judge, k)
+    holding = [at for at in range(len(units)) if at not in gone]
     log_p = [reading.log_p for reading in readings]
     read = _by_recency([scored[at] for at in holding], question, [log_p[at] for at in holding], overrules)
     read += [replace(scored[at], superseded=True) for at in sorted(gone)]
@@ -155,14 +155,21 @@ def _fused(*rankings: Sequence[int]) -> list[int]:
     return sorted(scores, key=lambda position: -scores[position])
 
 
-def _gone(units: Sequence[Unit], question: str, retired: Retired, judge: Judges | None) -> set[int]:
-    """Which of the units that were read something took the place of, for this question."""
-    texts = {unit.position: unit.text for unit in units}
-    heirs = {at: retired[at] & texts.keys() for at in texts if at in retired}
-    asked = sorted(frozenset().union(*heirs.values()))
+def _gone(scored: Sequence[ScoredUnit], question: str, retired: Retired, judge: Judges | None, k: int) -> set[int]:
+    """Which of the units that were read something took the place of, for this question.
+
+    Asked is of those alone that would stand among the `k` best: the others are gone.
+    """
+    texts = {one.unit.position: one.unit.text for one in scored}
+    heirs = {i: retired[at] & texts.keys() for i, at in enumerate(texts) if at in retired}
+    sure = sorted((one.score for i, one in enumerate(scored) if i not in heirs), reverse=True)
+    least = sure[k - 1] if len(sure) >= k else 0.0
+    doubted = [i for i in heirs if scored[i].score >= least]
+    asked = sorted(frozenset().union(*(heirs[i] for i in doubted)))
     odds = judge.support([(texts[at], question, "") for at in asked]) if judge and asked else [0.0] * len(asked)
     answering = {at for at, own in zip(asked, odds, strict=True) if own >= 0}
-    return {i for i, unit in enumerate(units) if answering & heirs.get(unit.position, frozenset())}
+    holding = {i for i in doubted if not answering & heirs[i]}
+    return {i for i in heirs if heirs[i]} - holding
 
 
 def _by_recency(

@@ -237,6 +237,16 @@ def test_what_the_judge_retired_stays_for_a_question_that_its_heir_does_not_answ
     assert (found[0].unit.position == 0) is (odds < 0)
 
 
+def test_the_judge_is_asked_only_of_what_would_stand_among_the_best_k() -> None:
+    index = told("old", "new", "best", "next")
+    reader = Said({"old": -3.0, "new": -4.0, "best": -1.0, "next": -2.0}.__getitem__)
+    for k, asked in ((1, []), (2, []), (3, ["new"])):
+        judge = Judged(new=-1.0)
+        found = retrieve(index, "Which?", reader, READER, k=k, judge=judge, retired={0: frozenset([1])})
+        assert [text for text, *_ in judge.asked] == asked
+        assert {one.unit.text: one.superseded for one in found}["old"] is not bool(asked)
+
+
 def test_any_heir_that_answers_takes_the_place() -> None:
     index = told("first", "second", "third")
     reader = Said({"first": -1.0, "second": -2.0, "third": -3.0}.__getitem__)
