@@ -17,6 +17,7 @@ from torch import Tensor
 
 from plume_memory.errors import InvalidInput, PlumeError, PromptTooLong
 from plume_memory.model.base import BaseModel
+from plume_memory.model.drafts import ROWS
 from plume_memory.model.fusion import Fused, fuse, pooled_log_probs
 from plume_memory.model.masks import TokenMask, Vocabulary
 from plume_memory.model.queries import DecodeSettings, Query, Step
@@ -64,6 +65,7 @@ class RunningQueries:
         self._base = base
         self._vocabulary = vocabulary
         self._rows = RunningRows(base, fixed=fixed)
+        self._fixed = fixed
         self._running: dict[int, _Running] = {}
         self.failed: dict[int, PlumeError] = {}
         """Queries that ended with an error of their own, until somebody takes it."""
@@ -121,11 +123,34 @@ class RunningQueries:
         return self._steps(new, logits, places)
 
     def advance(self) -> list[Step]:
-        """One token further for every query; both rows of one get the same token."""
+        """At least one token further for every query; both rows of one get the same tokens."""
         running = list(self._running.values())
-        logits = self._rows.step({number: one.said[-1] for one in running for number in one.rows})
+        drafts = self._drafts(running)
         places = {number: place for place, number in enumerate(self._rows.present)}
-        return self._steps(running, logits, places)
+        if not any(drafts.values()):
+            logits = self._rows.step({number: one.said[-1] for one in running for number in one.rows})
+            return self._steps(running, logits, places)
+        read = {number: [one.said[-1], *drafts[one.number]] for one in running for number in one.rows}
+        logits = self._rows.ahead(read)
+        steps: list[Step] = []
+        said = dict.fromkeys(drafts, 0)
+        guessed = running
+        while guessed:
+            steps += self._steps(guessed, logits[:, said[guessed[0].number]], places)
+            for one in guessed:
+                said[one.number] += 1
+            guessed = [one for one in guessed if one.number in self._running and _is_guessed(one, drafts, said)]
+        self._rows.took({row: said[one.number] for one in self._running.values() for row in one.rows})
+        return steps
+
+    def _drafts(self, running: list[_Running]) -> dict[int, list[int]]:
+        """By query, the tokens that it may say behind its next one, as many as the pass has room for."""
+        most = 0 if self._fixed else ROWS // self.rows - 1
+        found: dict[int, list[int]] = {}
+        for one in running:
+            drafts, room = one.saying.drafts, min(most, one.budget - len(one.said) - 1)
+            found[one.number] = drafts.after(one.said, room) if drafts and room > 0 else []
+        return found
 
     def leave(self, number: int) -> None:
         """A query that is not to go on; nothing where it has ended."""
@@ -189,6 +214,12 @@ class RunningQueries:
             return "" if token in self._base.stop_ids else str(self._base.tokenizer.decode([token]))
 
         return one.saying.copying.choose(one.saying.text.decoded, token, partial(_likeliest, scores), text_of)
+
+
+def _is_guessed(one: _Running, drafts: Mapping[int, list[int]], said: Mapping[int, int]) -> bool:
+    """Whether the token said last was guessed: then what follows it has been read."""
+    own, at = drafts[one.number], said[one.number] - 1
+    return at < len(own) and own[at] == one.said[-1]
 
 
 def _best(running: list[_Running], scores: Tensor) -> list[tuple[_Running, int]]:

@@ -1,9 +1,10 @@
-"""The text of one answer as it grows: what of it is certain, how a value is copied, and whether it runs on."""
+"""The text of one answer as it grows: what of it is certain, how a value is copied, if it runs on, what may come."""
 
 from dataclasses import dataclass
 from typing import Any
 
 from plume_memory.model.copying import Copying
+from plume_memory.model.drafts import Drafts
 from plume_memory.model.queries import DecodeSettings, FinishReason, Query
 from plume_memory.model.run_on import RunOn
 from plume_memory.model.text import TextAssembler
@@ -17,16 +18,19 @@ class Saying:
     text: TextAssembler
     run_on: RunOn | None
     copying: Copying | None
+    drafts: Drafts | None
 
     @classmethod
     def of(cls, query: Query, tokenizer: Any, settings: DecodeSettings) -> "Saying":
         """Nothing said yet."""
         text = TextAssembler(tokenizer, settings.stop)
         if query.sources is None or settings.grammar is not None:
-            return cls(text, None, None)
+            return cls(text, None, None, None)
         words = frozenset(term for source in query.sources for term in terms_of(source))
         ends = settings.stop_loops and settings.min_new_tokens <= 1
-        return cls(text, RunOn(words) if ends else None, Copying(query.sources))
+        question, *evidence = query.sources
+        drafts = Drafts([*evidence, question], tokenizer)
+        return cls(text, RunOn(words) if ends else None, Copying(query.sources), drafts)
 
     def add(self, token: int, *, complete: bool, last: bool) -> tuple[str, FinishReason | None]:
         """Take a token; return what may be given now, and why the answer ends with it, if it does."""

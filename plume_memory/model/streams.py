@@ -134,6 +134,28 @@ class RunningRows:
         self._lengths = [length + 1 for length in self._lengths]
         return logits
 
+    def ahead(self, tokens: Mapping[int, Sequence[int]]) -> Tensor:
+        """Read one token or more of each present row; returns next-token logits behind each [R, T, V].
+
+        Args:
+            tokens: by row; where it has fewer than another one, what stands behind them says nothing.
+
+        How many of them count is known afterwards: `took`.
+        """
+        device, longest = self._base.device, max(map(len, tokens.values()))
+        ids = torch.zeros(len(self.present), longest, dtype=torch.long)
+        for at, number in enumerate(self.present):
+            ids[at, : len(tokens[number])] = torch.tensor(tokens[number])
+        positions = torch.tensor(self._lengths)[:, None] + torch.arange(longest)
+        width = max(self._lengths) + longest
+        cache = self._room(len(ids), width).view(slice(len(ids)), width)
+        hidden = self._base.passes.run(ids.to(device), positions.to(device), cache, adapters=self._adapters)
+        return self._base.passes.logits(hidden)
+
+    def took(self, counts: Mapping[int, int]) -> None:
+        """Of the tokens that `ahead` read these many are said, by row; what stands behind them is written over."""
+        self._lengths = [length + counts[number] for number, length in zip(self.present, self._lengths, strict=True)]
+
     @torch.inference_mode()
     def leave(self, numbers: Collection[int]) -> None:
         """Rows that need no more tokens. The last ones take their places, so what is present stays in front."""
