@@ -139,7 +139,10 @@ class JudgingTask:
             scores, read = self._scores(drawn.read)
         count = sum(len(one.earlier) for one in pairs)
         of_pairs, of_claims = scores[:count], scores[count:]
-        parts = {"pairs": _pair_loss(of_pairs, pairs), "claims": _claim_loss(of_claims, claims)}
+        parts = {
+            "pairs": pair_loss(of_pairs, barred(pairs).to(of_pairs.device)),
+            "claims": _claim_loss(of_claims, claims),
+        }
         report = {name: float(value.detach()) for name, value in parts.items()}
         report |= {"right_pairs": _right_pairs(of_pairs, pairs), "right_claims": _right_claims(of_claims, claims)}
         return StepReport(parts["pairs"] + parts["claims"], report, 0, read, len(scores))
@@ -187,12 +190,13 @@ class JudgingTask:
     def _micro_batch(self, number: int) -> _MicroBatch:
         chance = random.Random(f"{self._settings.run.seed}:{number}")
         count = self._settings.texts
-        pairs = [self._pairs(chance) for _ in range(count)]
+        pairs = [self.drawn_pairs(chance) for _ in range(count)]
         claims = [self._claims(chance) for _ in range(round(self._own.claims * count))]
         first, second = self._pairs_read(pairs), self._claims_read(claims)
         return _MicroBatch(pairs, claims, _Read(first.heads + second.heads, first.cases + second.cases))
 
-    def _pairs(self, chance: random.Random) -> PairSet:
+    def drawn_pairs(self, chance: random.Random) -> PairSet:
+        """Draw a set of pairs of any source."""
         if chance.random() < self._own.written:
             return self._written.pairs(chance)
         if chance.random() < self._own.facts:
@@ -224,8 +228,17 @@ class JudgingTask:
             tuple([said_ids(base, asked, said) for asked, said, _ in one.claims] for one in sets),
         )
 
+    def pair_states(self, sets: Sequence[PairSet]) -> Tensor:
+        """[pairs, D] float32: what the heads judge of the pairs of some sets, in order; without gradients."""
+        with torch.no_grad(), self.base.lock:
+            return self._states_of(self._pairs_read(sets))[0]
+
     def _scores(self, read: _Read) -> tuple[Tensor, int]:
         """[cases, OUTPUTS] float32 of the cases of some sets, in order, and the tokens read; no case sees another."""
+        states, tokens = self._states_of(read)
+        return states @ self.network.weight.T + self.network.bias, tokens
+
+    def _states_of(self, read: _Read) -> tuple[Tensor, int]:
         states, places, tokens = [], [], 0
         firsts = list(itertools.accumulate(map(len, read.cases), initial=0))
         widths = [len(head) + sum(map(len, own)) for head, own in zip(read.heads, read.cases, strict=True)]
@@ -235,7 +248,7 @@ class JudgingTask:
             places += [place for n in some for place in range(firsts[n], firsts[n + 1])]
             tokens += count
         order = torch.tensor(places, device=self.base.device).argsort()
-        return torch.cat(states)[order] @ self.network.weight.T + self.network.bias, tokens
+        return torch.cat(states)[order], tokens
 
     def _states(self, heads: Sequence[list[int]], cases: Sequence[list[list[int]]]) -> tuple[Tensor, int]:
         """[cases, D] float32 behind the last token of each, and the tokens read."""
@@ -279,18 +292,23 @@ def _relations(settings: TrainSettings, *, held_out: bool) -> list[Relation]:
 # --- losses and figures ---------------------------------------------------------------------------
 
 
+def barred(sets: Sequence[PairSet]) -> Tensor:
+    """Bool [pairs, 3]: the outputs that the verdicts of some sets do not allow."""
+    return torch.tensor([[output not in ALLOWED[own] for output in range(3)] for own in _verdicts(sets)])
+
+
+def pair_loss(scores: Tensor, barred: Tensor) -> Tensor:
+    """Mean −log Σ p of the outputs that are not barred; scores [pairs, ≥ 3]."""
+    log_p = torch.log_softmax(scores[:, :3], dim=1)
+    return -log_p.masked_fill(barred, -torch.inf).logsumexp(1).mean()
+
+
 def _verdicts(sets: Sequence[PairSet]) -> list[Verdict]:
     return [verdict for one in sets for _, verdict in one.earlier]
 
 
 def _supported(sets: Sequence[ClaimSet]) -> list[bool]:
     return [supported for one in sets for *_, supported in one.claims]
-
-
-def _pair_loss(scores: Tensor, sets: Sequence[PairSet]) -> Tensor:
-    log_p = torch.log_softmax(scores[:, :3], dim=1)
-    barred = [[output not in ALLOWED[own] for output in range(3)] for own in _verdicts(sets)]
-    return -log_p.masked_fill(torch.tensor(barred, device=scores.device), -torch.inf).logsumexp(1).mean()
 
 
 def _claim_loss(scores: Tensor, sets: Sequence[ClaimSet]) -> Tensor:

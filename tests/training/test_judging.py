@@ -26,7 +26,7 @@ from plume_memory.training.facts import FAMILIES, FactSource
 from plume_memory.training.facts.cases import FactCases
 from plume_memory.training.facts.twins import near_name, twins
 from plume_memory.training.judgements import claims_of, pairs_of
-from plume_memory.training.judging import ALLOWED, JudgingTask, _pair_loss
+from plume_memory.training.judging import ALLOWED, JudgingTask, barred, pair_loss
 from plume_memory.training.progress import RunProgress
 from plume_memory.training.requirements import require_use
 from plume_memory.training.reranking import RerankingTask, load_start
@@ -72,6 +72,26 @@ def test_pairs_of_facts_are_of_every_kind_and_contrast() -> None:
     telling = [one for one in drawn if len({verdict for _, verdict in one.earlier}) > 1]
     assert len(telling) > 0.95 * len(drawn)
     assert [source.pairs(random.Random(7)) for _ in range(3)] == [source.pairs(random.Random(7)) for _ in range(3)]
+
+
+def test_what_a_later_text_says_is_also_told_of_others() -> None:
+    """Word for word, but for the name: neither takes the other's place."""
+    chance, source = random.Random(4), FactCases(RELATIONS, most=5)
+    drawn = [source.pairs(chance) for _ in range(1000)]
+    others = [(one.later, text) for one in drawn for text, verdict in one.earlier if verdict == "unrelated"]
+    assert sum(_but_for_a_name(text, later) for later, text in others) > 0.2 * len(drawn)
+    assert not [
+        one.later
+        for one in drawn
+        for text, verdict in one.earlier
+        if text == one.later and verdict in ("replaces", "unrelated")
+    ]
+
+
+def _but_for_a_name(one: str, other: str) -> bool:
+    first, second = one.split(), other.split()
+    same = set(first) & set(second)
+    return one != other and len(same) >= 3 and len(set(first) ^ set(second)) <= 4
 
 
 def test_more_cases_than_there_are_to_draw_are_all_there_is() -> None:
@@ -260,7 +280,7 @@ def test_the_loss_is_the_mean_surprise_of_the_verdicts_that_are_allowed() -> Non
     sets = [PairSet("b", ((str(n), verdict),)) for n, verdict in enumerate(verdicts)]
     p = torch.softmax(scores[:, :3], dim=1)
     allowed = torch.stack([p[0, 2], p[1, 1], p[2, 0], p[3, 0] + p[3, 1]])
-    torch.testing.assert_close(_pair_loss(scores, sets), -allowed.log().mean())
+    torch.testing.assert_close(pair_loss(scores, barred(sets)), -allowed.log().mean())
 
 
 def test_it_learns(small: Small, network: Path) -> None:

@@ -55,7 +55,9 @@ class FactCases:
         if other is not relation:
             earlier.append((_told(chance, other, subject, draw_value(chance, other.value, old)), "adds"))
         for _ in range(2):
-            earlier.append(self._of_another(chance, relation, subject, old))
+            earlier.append(self._of_another(chance, relation, subject, chance.choice((old, new))))
+        if relation.subject != SELF:
+            earlier += _of_other(later, subject, _another_name(chance, relation, subject))
         if chance.random() < 0.3:
             earlier.append((self._anything(chance), "not replaces"))
         first, rest = earlier[0], earlier[1:]
@@ -149,6 +151,7 @@ class FactCases:
             (_stated(chance, attribute, one, old), "replaces"),
             (_stated(chance, attribute, other, draw_value(chance, attribute.value, new)), "unrelated"),
             (_stated(chance, attribute, other, old), "unrelated"),
+            *_of_other(later, one, other),
             (_stated(chance, another, one, draw_value(chance, another.value)), "adds"),
             (_stated(chance, attribute, one, new), "adds"),
         ]
@@ -170,7 +173,7 @@ class FactCases:
         earlier: list[Earlier] = [
             (say(mine, relation, old), same),
             (say(first, relation, draw_value(chance, relation.value)), "unrelated"),
-            (say(second, relation, draw_value(chance, relation.value)), "unrelated"),
+            (say(second, relation, new), "unrelated"),
             (say(mine, another, draw_value(chance, another.value)), "adds"),
         ]
         return PairSet(say(mine, relation, new), tuple(chance.sample(earlier, min(self._most, len(earlier)))))
@@ -220,22 +223,32 @@ class FactCases:
         same = [one for one in own if one.value == relation.value]
         return chance.choice(same if same and chance.random() < 0.5 else own or [relation])
 
-    def _of_another(self, chance: random.Random, relation: Relation, subject: str, old: str) -> Earlier:
-        """The same told of somebody or something else, mostly with a near name."""
+    def _of_another(self, chance: random.Random, relation: Relation, subject: str, like: str) -> Earlier:
+        """The same told of somebody or something else, mostly with a near name; at times with the value `like`."""
+        value = like if chance.random() < 0.4 else draw_value(chance, relation.value, like)
         if relation.subject == SELF:
-            value = draw_value(chance, relation.value, old)
             return f"{capitalised(chance.choice(OWNERS[1:]))} {relation.label} is {value}.", "unrelated"
-        fresh = draw_name(chance, relation.subject)
-        name = near_name(chance, subject, fresh) if chance.random() < 0.7 else fresh
-        if relation.subject == "person" and chance.random() < 0.4:
-            name = subject.rsplit("'s ", 1)[0] if "'s " in subject else of_whom(chance, subject)
-        value = old if chance.random() < 0.3 else draw_value(chance, relation.value, old)
+        name = _another_name(chance, relation, subject)
         return _told(chance, relation, name, value, changes=0.2), "unrelated"
 
     def _anything(self, chance: random.Random) -> str:
         if chance.random() < 0.4:
             return filler(chance)
         return _told(chance, *self._fact(chance))
+
+
+def _another_name(chance: random.Random, relation: Relation, subject: str) -> str:
+    """Mostly a near one; of a person at times one of theirs."""
+    if relation.subject == "person" and chance.random() < 0.3:
+        return subject.rsplit("'s ", 1)[0] if "'s " in subject else of_whom(chance, subject)
+    fresh = draw_name(chance, relation.subject)
+    return near_name(chance, subject, fresh) if chance.random() < 0.6 else fresh
+
+
+def _of_other(text: str, name: str, other: str) -> list[Earlier]:
+    """The text word for word of somebody or something else; nothing where it does not hold the name."""
+    told = text.replace(name, other).replace(capitalised(name), capitalised(other))
+    return [] if told == text else [(told, "unrelated")]
 
 
 def _answered(chance: random.Random, relation: Relation, subject: str, question: str, value: str) -> tuple[str, str]:
