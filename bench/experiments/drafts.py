@@ -51,7 +51,7 @@ def main() -> None:
             memory.ask(question, unknown="bare")
         for _ in range(given.rounds):
             for limit in LIMITS:
-                running.ROWS = limit
+                running.GUESSED = limit
                 before = engine.scheduler.counters()
                 said = [memory.ask(question, unknown="bare") for question in questions]
                 after = engine.scheduler.counters()

@@ -9,9 +9,6 @@ it is the very token that would have been chosen.
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-ROWS = 8
-"""Most tokens of a pass, those of all its rows: as many cost little more than one."""
-
 _ALIKE = 2
 """Tokens that the answer has last, and that stand before the guess."""
 

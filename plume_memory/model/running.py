@@ -17,7 +17,6 @@ from torch import Tensor
 
 from plume_memory.errors import InvalidInput, PlumeError, PromptTooLong
 from plume_memory.model.base import BaseModel
-from plume_memory.model.drafts import ROWS
 from plume_memory.model.fusion import Fused, fuse, pooled_log_probs
 from plume_memory.model.masks import TokenMask, Vocabulary
 from plume_memory.model.queries import DecodeSettings, Query, Step
@@ -25,6 +24,9 @@ from plume_memory.model.repetition import repeated
 from plume_memory.model.saying import Saying
 from plume_memory.model.streams import RunningRows
 from plume_memory.records import Candidate, TokenTrace
+
+GUESSED = 8
+"""Most tokens of a pass with guesses, those of all its rows: as many cost little more than one a row."""
 
 LIKELIEST = 1024
 """Tokens among which one is looked for that goes on with a value the answer has begun."""
@@ -145,7 +147,7 @@ class RunningQueries:
 
     def _drafts(self, running: list[_Running]) -> dict[int, list[int]]:
         """By query, the tokens that it may say behind its next one, as many as the pass has room for."""
-        most = 0 if self._fixed else ROWS // self.rows - 1
+        most = 0 if self._fixed else GUESSED // self.rows - 1
         found: dict[int, list[int]] = {}
         for one in running:
             drafts, room = one.saying.drafts, min(most, one.budget - len(one.said) - 1)

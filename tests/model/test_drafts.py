@@ -7,8 +7,9 @@ import pytest
 
 import plume_memory.model.running as running
 from plume_memory.model.base import BaseModel
-from plume_memory.model.drafts import ROWS, Drafts
+from plume_memory.model.drafts import Drafts
 from plume_memory.model.queries import Decoded, DecodeSettings, Query
+from plume_memory.model.running import GUESSED
 from plume_memory.model.streams import Row
 from plume_memory.scheduling import Scheduler
 from plume_memory.scheduling.scheduler import Counters
@@ -45,7 +46,7 @@ def decoded(tiny: BaseModel, monkeypatch: pytest.MonkeyPatch) -> Callable[..., t
     def decode(
         queries: list[Query], rows: int, settings: DecodeSettings = SETTINGS, *, fixed: bool = False
     ) -> tuple[list[Decoded], Counters]:
-        monkeypatch.setattr(running, "ROWS", rows)
+        monkeypatch.setattr(running, "GUESSED", rows)
         scheduler = Scheduler(tiny, fixed_shapes=fixed)
         return scheduler.decode(queries, settings), scheduler.counters()
 
@@ -85,7 +86,7 @@ def test_a_guess_never_outruns_the_budget_or_a_stop(tiny: BaseModel, decoded: Ca
     [first], _ = decoded(of(tiny, 1), 0)
     for settings in (replace(SETTINGS, max_new_tokens=7), replace(SETTINGS, stop=(first.text[3:6],))):
         plain, _ = decoded(of(tiny, 1, first.text), 0, settings)
-        ahead, _ = decoded(of(tiny, 1, first.text), ROWS, settings)
+        ahead, _ = decoded(of(tiny, 1, first.text), GUESSED, settings)
         assert same(ahead, plain)
         assert ahead[0].finish_reason == plain[0].finish_reason
 
@@ -93,6 +94,6 @@ def test_a_guess_never_outruns_the_budget_or_a_stop(tiny: BaseModel, decoded: Ca
 def test_nothing_is_guessed_without_sources_nor_at_fixed_shapes(tiny: BaseModel, decoded: Callable) -> None:
     [first], _ = decoded(of(tiny, 1), 0)
     bare = [replace(one, sources=None) for one in of(tiny, 1, first.text)]
-    assert decoded(bare, ROWS)[1].steps == decoded(bare, 0)[1].steps
+    assert decoded(bare, GUESSED)[1].steps == decoded(bare, 0)[1].steps
     queries = of(tiny, 1, first.text)
-    assert decoded(queries, ROWS, fixed=True)[1].steps == decoded(queries, 0)[1].steps
+    assert decoded(queries, GUESSED, fixed=True)[1].steps == decoded(queries, 0)[1].steps
