@@ -1,6 +1,6 @@
 """How often the two judgements are right: what an update replaces, and what the memory knows.
 
-    python bench/experiments/judgements.py pairs [--hypernetwork DIR]      200 pairs of texts in five styles
+    python bench/experiments/judgements.py pairs [--hypernetwork DIR]      520 pairs of texts in five styles
     python bench/experiments/judgements.py passages [--hypernetwork DIR]   bundled records: units retired, by question
     python bench/experiments/judgements.py near [--hypernetwork DIR]       80 pairs of near names and owners, told twice
     python bench/experiments/judgements.py known OUT.jsonl [--hypernetwork DIR]    40 memories, told and never told
@@ -49,29 +49,30 @@ def read(name: str) -> list[Line]:
 
 def pairs(engine: Engine) -> None:
     """Precision and recall of `replaces`."""
-    told = read("supersession")
     assert engine.judge is not None, "the network has a judge"
-    found = [one.replaces for one in engine.judge.verdicts([(one["earlier"], one["later"]) for one in told])]
-    wanted = [one["verdict"] == "replaces" for one in told]
-    at = engine.policy.supersedes_at or 0.5
-    for style in ("all", *dict.fromkeys(one["style"] for one in told)):
-        own = [i for i, one in enumerate(told) if style in ("all", one["style"])]
-        say(
-            {"what": "pairs", "style": style, "at": at, **_rates([found[i] for i in own], [wanted[i] for i in own], at)}
-        )
-    for at in (0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98):
-        say({"what": "pairs at", "at": at, **_rates(found, wanted, at)})
-    for one, p in zip(told, found, strict=True):
-        say({"what": "pair", "p": round(p, 3), **one})
+    for name in ("supersession", "other_subjects", "series"):
+        told = read(name)
+        found = [one.replaces for one in engine.judge.verdicts([(one["earlier"], one["later"]) for one in told])]
+        wanted = [one["verdict"] == "replaces" for one in told]
+        at = engine.policy.supersedes_at or 0.5
+        for key in ("style", "kind"):
+            for each in ("all", *dict.fromkeys(one[key] for one in told)):
+                own = [i for i, one in enumerate(told) if each in ("all", one[key])]
+                rates = _rates([found[i] for i in own], [wanted[i] for i in own], at)
+                say({"what": "pairs", "set": name, key: each, "at": at, **rates})
+        for at in (0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98):
+            say({"what": "pairs at", "set": name, "at": at, **_rates(found, wanted, at)})
+        for one, p in zip(told, found, strict=True):
+            say({"what": "pair", "set": name, "p": round(p, 3), **one})
 
 
 def _rates(found: Sequence[float], wanted: Sequence[bool], at: float) -> Line:
     said = [p >= at for p in found]
     right = [float(w) for s, w in zip(said, wanted, strict=True) if s]
     caught = [float(s) for s, w in zip(said, wanted, strict=True) if w]
-    row: Line = {"pairs": len(found)}
+    row: Line = {"pairs": len(found), "replaced": len(right), "wrongly": right.count(0.0)}
     row |= with_interval("precision", right, range(len(right))) if right else {"precision": None}
-    return row | with_interval("recall", caught, range(len(caught)))
+    return row | (with_interval("recall", caught, range(len(caught))) if caught else {"recall": None})
 
 
 def passages(engine: Engine, limit: int | None) -> None:

@@ -6,12 +6,12 @@
     python bench/experiments/superseding.py count OUT.jsonl
 
 `read` keeps, of each question, what the reader says of the units that are read, what the words supersede and with what
-probability the judge says that a unit is replaced; SET is `near_names`, `owners`, `retold` or `told` (of held_out/) or
-one of policies.py's. `compare` prints, in per cent and by set, how often the first unit that is left holds the answer,
-and of changed questions how often it holds the replaced one. `retire` keeps, of each question, whether the first unit
-that `retrieve` returns holds the answer and the replaced one: with and without words, for several thresholds, and
-whether the judge is asked again if what replaced a unit answers the question. `count` prints, by set and way, how often
-each was so.
+probability the judge says that a unit is replaced; SET is `near_names`, `owners`, `other_subjects`, `series`, `retold`
+or `told` (of held_out/) or one of policies.py's. `compare` prints, in per cent and by set, how often the first unit
+that is left holds the answer, and of changed questions how often it holds the replaced one. `retire` keeps, of each
+question, whether the first unit that `retrieve` returns holds the answer and the replaced one: with and without words,
+for several thresholds, and whether the judge is asked again if what replaced a unit answers the question. `count`
+prints, by set and way, how often each was so.
 """
 
 import argparse
@@ -51,6 +51,11 @@ def asked(name: str) -> Iterator[tuple[str, list[str], list[Line]]]:
                 if f"ask_{side}" in one:  # what was replaced is asked of no more
                     question = {"question": one[f"ask_{side}"], "now": [one[f"answer_{side}"]]}
                     yield f"{one['kind']} {side}", texts, [question | {"old": [one[f"answer_{other}"]]}]
+        return
+    if name in ("other_subjects", "series"):
+        for one in held_out(name):
+            question = {"question": one["ask"], "now": [one["answer"]], "old": []}
+            yield f"{name} {one['kind']}", [one["earlier"], one["later"]], [question]
         return
     if name in ("told", "retold"):
         for one in held_out(name):

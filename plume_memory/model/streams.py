@@ -1,4 +1,4 @@
-"""Rows of a decode batch: prompts are read, all present rows take one token further, rows come and go at any step.
+"""Rows of a decode batch: prompts are read, all rows take a token or more further, rows come and go at any step.
 
 Legend: R rows, T tokens, V vocabulary, W columns.
 

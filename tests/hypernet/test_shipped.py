@@ -216,3 +216,19 @@ def test_a_note_lies_near_a_question_that_shares_no_word_with_it(engine: Engine)
     notes = embedder.texts([one["note"] for one in lines], CountingCache())
     first = [list(islice(nearest(notes, embedder.question(one["question"])), 3)) for one in lines]
     assert sum(at in found for at, found in enumerate(first)) >= 88
+
+
+@pytest.mark.model
+@pytest.mark.parametrize(("name", "wrong", "found"), [("other_subjects", 8, 39), ("series", 8, 30)])
+def test_like_statements_of_others_and_of_other_days_replace_nothing(
+    engine: Engine, name: str, wrong: int, found: int
+) -> None:
+    """Told of another subject word for word, of another event, day or scope: both hold (docs/decisions 0072)."""
+    lines = (Path(__file__).parents[2] / f"bench/experiments/held_out/{name}.jsonl").read_text("utf-8").splitlines()
+    pairs = [json.loads(line) for line in lines]
+    assert engine.judge is not None
+    verdicts = engine.judge.verdicts([(one["earlier"], one["later"]) for one in pairs])
+    sure = [verdict.replaces >= (engine.policy.supersedes_at or 1.0) for verdict in verdicts]
+    right = [one["verdict"] == "replaces" for one in pairs]
+    assert sum(one and not other for one, other in zip(sure, right, strict=True)) <= wrong
+    assert sum(one and other for one, other in zip(sure, right, strict=True)) >= found

@@ -8,6 +8,7 @@ import pytest
 import plume_memory.model.running as running
 from plume_memory.model.base import BaseModel
 from plume_memory.model.drafts import Drafts
+from plume_memory.model.modules import Modules
 from plume_memory.model.queries import Decoded, DecodeSettings, Query
 from plume_memory.model.running import GUESSED
 from plume_memory.model.streams import Row
@@ -80,6 +81,16 @@ def test_an_answer_is_the_same_with_guesses_and_takes_fewer_steps(
     assert same(ahead, plain)
     assert quick.rows < slow.rows, "the tiny model says again what its evidence says"
     assert [one.usage for one in ahead] == [one.usage for one in plain]
+
+
+def test_so_does_a_model_that_keeps_its_own_forward(tiny: BaseModel, decoded: Callable) -> None:
+    own = BaseModel.wrap(tiny.model, tiny.tokenizer, name=tiny.name, fingerprint=tiny.fingerprint)
+    own.__dict__["passes"] = Modules(own.model)
+    [first] = Scheduler(own, fixed_shapes=False).decode(of(own, 1), SETTINGS)
+    scheduler = Scheduler(own, fixed_shapes=False)
+    ahead = scheduler.decode(of(own, 1, first.text), SETTINGS)
+    assert same(ahead, decoded(of(tiny, 1, first.text), 0)[0])
+    assert scheduler.counters().steps < len(ahead[0].trace) - 1
 
 
 def test_a_guess_never_outruns_the_budget_or_a_stop(tiny: BaseModel, decoded: Callable) -> None:
