@@ -2,8 +2,8 @@
 
 A pass of a few rows takes about as long as one of a single row: what it waits for is the weights. An answer repeats the
 words of its question and its evidence, so what follows its last tokens there is often what it says next (prompt lookup,
-as in Saxena 2023; speculative decoding, Leviathan et al. 2023). What is said does not change: a guess counts only where
-it is the very token that would have been chosen.
+as in Saxena 2023; speculative decoding, Leviathan et al. 2023). A guess counts only where it is the very token that is
+chosen, so in float32 nothing else is said; in bfloat16 a pass of more tokens rounds in another order.
 """
 
 from collections.abc import Iterable, Sequence

@@ -23,10 +23,12 @@ from plume_memory.model.queries import DecodeSettings, Query, Step
 from plume_memory.model.repetition import repeated
 from plume_memory.model.saying import Saying
 from plume_memory.model.streams import RunningRows
+from plume_memory.model.weights import has_fixed_turns
 from plume_memory.records import Candidate, TokenTrace
 
 GUESSED = 8
-"""Most tokens of a pass with guesses, those of all its rows: as many cost little more than one a row."""
+"""Most tokens of a pass with guesses, those of all its rows: as many cost little more than one a row, and no more are
+multiplied by eight-bit weights as they are (`linear.INT8_ROWS`)."""
 
 LIKELIEST = 1024
 """Tokens among which one is looked for that goes on with a value the answer has begun."""
@@ -67,7 +69,8 @@ class RunningQueries:
         self._base = base
         self._vocabulary = vocabulary
         self._rows = RunningRows(base, fixed=fixed)
-        self._fixed = fixed
+        # where frequencies depend on the longest position of a pass, a guess would change what is said
+        self._guesses = not fixed and has_fixed_turns(base.config)
         self._running: dict[int, _Running] = {}
         self.failed: dict[int, PlumeError] = {}
         """Queries that ended with an error of their own, until somebody takes it."""
@@ -135,19 +138,18 @@ class RunningQueries:
         read = {number: [one.said[-1], *drafts[one.number]] for one in running for number in one.rows}
         logits = self._rows.ahead(read)
         steps: list[Step] = []
-        said = dict.fromkeys(drafts, 0)
-        guessed = running
+        guessed, at = running, 0
         while guessed:
-            steps += self._steps(guessed, logits[:, said[guessed[0].number]], places)
-            for one in guessed:
-                said[one.number] += 1
-            guessed = [one for one in guessed if one.number in self._running and _is_guessed(one, drafts, said)]
-        self._rows.took({row: said[one.number] for one in self._running.values() for row in one.rows})
+            self._rows.took({row for one in guessed for row in one.rows})
+            steps += self._steps(guessed, logits[:, at], places)
+            still = (one for one in guessed if one.number in self._running)
+            guessed = [one for one in still if drafts[one.number][at : at + 1] == one.said[-1:]]
+            at += 1
         return steps
 
     def _drafts(self, running: list[_Running]) -> dict[int, list[int]]:
         """By query, the tokens that it may say behind its next one, as many as the pass has room for."""
-        most = 0 if self._fixed else GUESSED // self.rows - 1
+        most = GUESSED // self.rows - 1 if self._guesses else 0
         found: dict[int, list[int]] = {}
         for one in running:
             drafts, room = one.saying.drafts, min(most, one.budget - len(one.said) - 1)
@@ -216,12 +218,6 @@ class RunningQueries:
             return "" if token in self._base.stop_ids else str(self._base.tokenizer.decode([token]))
 
         return one.saying.copying.choose(one.saying.text.decoded, token, partial(_likeliest, scores), text_of)
-
-
-def _is_guessed(one: _Running, drafts: Mapping[int, list[int]], said: Mapping[int, int]) -> bool:
-    """Whether the token said last was guessed: then what follows it has been read."""
-    own, at = drafts[one.number], said[one.number] - 1
-    return at < len(own) and own[at] == one.said[-1]
 
 
 def _best(running: list[_Running], scores: Tensor) -> list[tuple[_Running, int]]:

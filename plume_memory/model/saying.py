@@ -13,7 +13,7 @@ from plume_memory.terms import terms_of
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Saying:
-    """The text of one answer as it grows: what of it is certain, and whether it runs on."""
+    """The text of one answer as it grows."""
 
     text: TextAssembler
     run_on: RunOn | None
@@ -28,8 +28,7 @@ class Saying:
             return cls(text, None, None, None)
         words = frozenset(term for source in query.sources for term in terms_of(source))
         ends = settings.stop_loops and settings.min_new_tokens <= 1
-        question, *evidence = query.sources
-        drafts = Drafts([*evidence, question], tokenizer)
+        drafts = Drafts([*query.sources[1:], *query.sources[:1]], tokenizer)
         return cls(text, RunOn(words) if ends else None, Copying(query.sources), drafts)
 
     def add(self, token: int, *, complete: bool, last: bool) -> tuple[str, FinishReason | None]:

@@ -140,7 +140,7 @@ class RunningRows:
         Args:
             tokens: by row; where it has fewer than another one, what stands behind them says nothing.
 
-        How many of them count is known afterwards: `took`.
+        Which of them are said is known afterwards: `took`, once for each.
         """
         device, longest = self._base.device, max(map(len, tokens.values()))
         ids = torch.zeros(len(self.present), longest, dtype=torch.long)
@@ -152,9 +152,10 @@ class RunningRows:
         hidden = self._base.passes.run(ids.to(device), positions.to(device), cache, adapters=self._adapters)
         return self._base.passes.logits(hidden)
 
-    def took(self, counts: Mapping[int, int]) -> None:
-        """Of the tokens that `ahead` read these many are said, by row; what stands behind them is written over."""
-        self._lengths = [length + counts[number] for number, length in zip(self.present, self._lengths, strict=True)]
+    def took(self, numbers: Collection[int]) -> None:
+        """One more of the tokens that `ahead` read is said, of these rows; what stands behind is written over."""
+        both = zip(self.present, self._lengths, strict=True)
+        self._lengths = [length + (number in numbers) for number, length in both]
 
     @torch.inference_mode()
     def leave(self, numbers: Collection[int]) -> None:

@@ -1,7 +1,7 @@
 """Ranks the units of a history for a question: words and vectors propose, a reader decides."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Protocol
@@ -71,8 +71,9 @@ def retrieve(
     The reader reads those that hold and are no questions, the best by words and vectors, and ranks them with their
     words (`WORDS_NATS`); behind them come the others, by their words. A blank question has no likelihood: the units
     come latest first. What the judge retired is read too, beside what took its place: it still holds for a question
-    that this, says the judge, does not answer. What no judge retired may be superseded for this question
-    (recency.py): such a unit stands just before the best of those it supersedes, and these are flagged.
+    that this, says the judge, does not answer; that is asked where it would stand among the best `k`. What no judge
+    retired may be superseded for this question (recency.py): such a unit stands just before the best of those it
+    supersedes, and these are flagged.
 
     Args:
         index: the units of a history.
@@ -103,11 +104,14 @@ def retrieve(
     readings = reader.read([unit.text for unit in units], question) if units else []
     shared = index.shared(question)
     scored = [_scored(unit, reading, shared[unit.position]) for unit, reading in zip(units, readings, strict=True)]
-    gone = _gone(scored, question, retired, judge, k)
-    holding = [at for at in range(len(units)) if at not in gone]
     log_p = [reading.log_p for reading in readings]
-    read = _by_recency([scored[at] for at in holding], question, [log_p[at] for at in holding], overrules)
-    read += [replace(scored[at], superseded=True) for at in sorted(gone)]
+
+    def ranked(holding: Sequence[int]) -> list[ScoredUnit]:
+        return _by_recency([scored[i] for i in holding], question, [log_p[i] for i in holding], overrules)
+
+    holding = _holding(scored, question, retired, judge, k, ranked)
+    gone = [replace(one, superseded=True) for i, one in enumerate(scored) if i not in holding]
+    read = ranked(holding) + gone
     if len(read) >= k:
         return read
     seen = without | {one.unit.position for one in read}
@@ -155,21 +159,36 @@ def _fused(*rankings: Sequence[int]) -> list[int]:
     return sorted(scores, key=lambda position: -scores[position])
 
 
-def _gone(scored: Sequence[ScoredUnit], question: str, retired: Retired, judge: Judges | None, k: int) -> set[int]:
-    """Which of the units that were read something took the place of, for this question.
+def _holding(
+    scored: Sequence[ScoredUnit],
+    question: str,
+    retired: Retired,
+    judge: Judges | None,
+    k: int,
+    ranked: Callable[[Sequence[int]], Sequence[ScoredUnit]],
+) -> list[int]:
+    """Which of the units that were read hold for this question, in their order.
 
-    Asked is of those alone that would stand among the `k` best: the others are gone.
+    What something took the place of is asked about where it would else stand among the best `k` that hold; behind them
+    it does not hold.
     """
     texts = {one.unit.position: one.unit.text for one in scored}
-    heirs = {i: retired[at] & texts.keys() for i, at in enumerate(texts) if at in retired}
-    sure = sorted((one.score for i, one in enumerate(scored) if i not in heirs), reverse=True)
-    least = sure[k - 1] if len(sure) >= k else 0.0
-    doubted = [i for i in heirs if scored[i].score >= least]
-    asked = sorted(frozenset().union(*(heirs[i] for i in doubted)))
-    odds = judge.support([(texts[at], question, "") for at in asked]) if judge and asked else [0.0] * len(asked)
-    answering = {at for at, own in zip(asked, odds, strict=True) if own >= 0}
-    holding = {i for i in doubted if not answering & heirs[i]}
-    return {i for i in heirs if heirs[i]} - holding
+    heirs = {i: retired.get(position, frozenset()) & texts.keys() for i, position in enumerate(texts)}
+    places = {position: i for i, position in enumerate(texts)}
+    doubted, holding = {i for i, own in heirs.items() if own}, list(range(len(scored)))
+    answering: dict[int, bool] = {}
+    while doubted:
+        best = [places[one.unit.position] for one in ranked(holding) if not one.superseded][:k]
+        asked = doubted.intersection(best)
+        if not asked:
+            break
+        new = sorted(frozenset().union(*(heirs[i] for i in asked)) - answering.keys())
+        odds = judge.support([(texts[at], question, "") for at in new]) if judge and new else [0.0] * len(new)
+        answering |= {at: own >= 0 for at, own in zip(new, odds, strict=True)}
+        gone = {i for i in asked if any(answering[at] for at in heirs[i])}
+        holding = [i for i in holding if i not in gone]
+        doubted -= asked
+    return [i for i in holding if i not in doubted]
 
 
 def _by_recency(

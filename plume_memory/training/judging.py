@@ -297,10 +297,10 @@ def barred(sets: Sequence[PairSet]) -> Tensor:
     return torch.tensor([[output not in ALLOWED[own] for output in range(3)] for own in _verdicts(sets)])
 
 
-def pair_loss(scores: Tensor, barred: Tensor) -> Tensor:
-    """Mean −log Σ p of the outputs that are not barred; scores [pairs, ≥ 3]."""
+def pair_loss(scores: Tensor, never: Tensor) -> Tensor:
+    """Mean −log Σ p of the outputs that may be; scores [pairs, ≥ 3], `never` of `barred`."""
     log_p = torch.log_softmax(scores[:, :3], dim=1)
-    return -log_p.masked_fill(barred, -torch.inf).logsumexp(1).mean()
+    return -log_p.masked_fill(never, -torch.inf).logsumexp(1).mean()
 
 
 def _verdicts(sets: Sequence[PairSet]) -> list[Verdict]:

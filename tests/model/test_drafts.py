@@ -95,11 +95,30 @@ def test_so_does_a_model_that_keeps_its_own_forward(tiny: BaseModel, decoded: Ca
 
 def test_a_guess_never_outruns_the_budget_or_a_stop(tiny: BaseModel, decoded: Callable) -> None:
     [first], _ = decoded(of(tiny, 1), 0)
-    for settings in (replace(SETTINGS, max_new_tokens=7), replace(SETTINGS, stop=(first.text[3:6],))):
+    for settings in (replace(SETTINGS, max_new_tokens=19), replace(SETTINGS, stop=(first.text[-4:-1],))):
         plain, _ = decoded(of(tiny, 1, first.text), 0, settings)
-        ahead, _ = decoded(of(tiny, 1, first.text), GUESSED, settings)
+        ahead, quick = decoded(of(tiny, 1, first.text), GUESSED, settings)
+        assert quick.steps < len(ahead[0].trace) - 1
         assert same(ahead, plain)
         assert ahead[0].finish_reason == plain[0].finish_reason
+
+
+def test_one_ends_within_a_pass_while_another_goes_on_and_a_third_has_no_evidence(
+    tiny: BaseModel, decoded: Callable
+) -> None:
+    first, _ = decoded(of(tiny, 3), 0)
+    one, two, three = of(tiny, 3, *(each.text for each in first))
+    queries = [one, replace(two, evidence_row=None), three]
+    for settings in (SETTINGS, replace(SETTINGS, stop=(first[0].text[2:6],))):
+        assert same(decoded(queries, 24, settings)[0], decoded(queries, 0, settings)[0])
+
+
+def test_nothing_is_guessed_where_turns_depend_on_the_length(
+    tiny: BaseModel, decoded: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [first], slow = decoded(of(tiny, 1), 0)
+    monkeypatch.setattr(running, "has_fixed_turns", lambda config: False)
+    assert decoded(of(tiny, 1, first.text), GUESSED)[1].steps == slow.steps
 
 
 def test_nothing_is_guessed_without_sources_nor_at_fixed_shapes(tiny: BaseModel, decoded: Callable) -> None:

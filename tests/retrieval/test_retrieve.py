@@ -247,6 +247,28 @@ def test_the_judge_is_asked_only_of_what_would_stand_among_the_best_k() -> None:
         assert {one.unit.text: one.superseded for one in found}["old"] is not bool(asked)
 
 
+@pytest.mark.parametrize("k", [1, 3, 9])
+def test_a_retired_unit_that_holds_counts_where_it_supersedes_what_is_likelier(k: int) -> None:
+    rome = "Alice lives in Rome."
+    index = told(BERN, rome, "Alice is on leave until May.")
+    reader = Said({BERN: -1.0, rome: -1.3, "Alice is on leave until May.": -4.0}.__getitem__)
+    retired = {1: frozenset([2])}
+    for odds, first in ((-3.0, rome), (3.0, BERN)):
+        judge = Judged(**{"Alice is on leave until May.": odds})
+        found = retrieve(index, ASKED, reader, READER, k=k, judge=judge, retired=retired)
+        assert (found[0].unit.text, found[0].superseded) == (first, False)
+
+
+def test_what_words_supersede_is_none_of_the_best_k() -> None:
+    rome, bob = "Alice lives in Rome.", "Bob lives on a boat."
+    index = told(BERN, rome, bob, "Bob is away.")
+    reader = Said({BERN: -1.0, rome: -1.1, bob: -2.0, "Bob is away.": -5.0}.__getitem__)
+    judge = Judged(**{"Bob is away.": -2.0})
+    found = retrieve(index, ASKED, reader, READER, k=2, judge=judge, retired={2: frozenset([3])})
+    assert [text for text, *_ in judge.asked] == ["Bob is away."], "Bern is superseded: the second best is Bob's"
+    assert {one.unit.text: one.superseded for one in found}[BERN]
+
+
 def test_any_heir_that_answers_takes_the_place() -> None:
     index = told("first", "second", "third")
     reader = Said({"first": -1.0, "second": -2.0, "third": -3.0}.__getitem__)

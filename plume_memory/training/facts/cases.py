@@ -1,6 +1,7 @@
 """Cases of single invented facts, where all is known of what was said: every way in which one text meets another."""
 
 import random
+import re
 from collections.abc import Sequence
 
 from plume_memory.training.cases import ClaimSet, PairSet, Verdict, garbled
@@ -242,12 +243,18 @@ def _another_name(chance: random.Random, relation: Relation, subject: str) -> st
     if relation.subject == "person" and chance.random() < 0.3:
         return subject.rsplit("'s ", 1)[0] if "'s " in subject else of_whom(chance, subject)
     fresh = draw_name(chance, relation.subject)
-    return near_name(chance, subject, fresh) if chance.random() < 0.6 else fresh
+    name = near_name(chance, subject, fresh) if chance.random() < 0.6 else fresh
+    return name if name != subject else _another_name(chance, relation, subject)
 
 
 def _of_other(text: str, name: str, other: str) -> list[Earlier]:
     """The text word for word of somebody or something else; nothing where it does not hold the name."""
-    told = text.replace(name, other).replace(capitalised(name), capitalised(other))
+
+    def named(found: "re.Match[str]") -> str:
+        return other if found.group() == name else capitalised(other)
+
+    forms = "|".join(map(re.escape, dict.fromkeys((name, capitalised(name)))))
+    told = re.sub(rf"(?<!\w)(?:{forms})(?!\w)", named, text)
     return [] if told == text else [(told, "unrelated")]
 
 
