@@ -26,8 +26,8 @@ class Query:
     evidence_row: Row | None = None
     """Without it the answer is the global stream's alone (λ = 0)."""
     sources: tuple[str, ...] | None = None
-    """The question and the evidence: a value of theirs, once begun, is copied as it stands (copying.py), the answer ends
-    where it runs on without their words (run_on.py), and what it may copy is guessed (drafts.py). None: nothing of it.
+    """The question and the evidence: a value of theirs, once begun, is copied as it stands (copying.py), the answer
+    ends where it runs on without their words (run_on.py), what it may copy is guessed (drafts.py). None: nothing of it.
     Nor where a grammar says what may follow; and with more `min_new_tokens` than one no answer is ended."""
 
     @property
