@@ -106,12 +106,12 @@ def retrieve(
     scored = [_scored(unit, reading, shared[unit.position]) for unit, reading in zip(units, readings, strict=True)]
     log_p = [reading.log_p for reading in readings]
 
-    def ranked(holding: Sequence[int]) -> list[ScoredUnit]:
+    def ordered(holding: Sequence[int]) -> list[ScoredUnit]:
         return _by_recency([scored[i] for i in holding], question, [log_p[i] for i in holding], overrules)
 
-    holding = _holding(scored, question, retired, judge, k, ranked)
+    holding = _holding(scored, question, retired, judge, k, ordered)
     gone = [replace(one, superseded=True) for i, one in enumerate(scored) if i not in holding]
-    read = ranked(holding) + gone
+    read = ordered(holding) + gone
     if len(read) >= k:
         return read
     seen = without | {one.unit.position for one in read}
@@ -165,7 +165,7 @@ def _holding(
     retired: Retired,
     judge: Judges | None,
     k: int,
-    ranked: Callable[[Sequence[int]], Sequence[ScoredUnit]],
+    ordered: Callable[[Sequence[int]], Sequence[ScoredUnit]],
 ) -> list[int]:
     """Which of the units that were read hold for this question, in their order.
 
@@ -178,7 +178,7 @@ def _holding(
     doubted, holding = {i for i, own in heirs.items() if own}, list(range(len(scored)))
     answering: dict[int, bool] = {}
     while doubted:
-        best = [places[one.unit.position] for one in ranked(holding) if not one.superseded][:k]
+        best = [places[one.unit.position] for one in ordered(holding) if not one.superseded][:k]
         asked = doubted.intersection(best)
         if not asked:
             break
