@@ -196,7 +196,7 @@ def writer() -> BaseModel:
     return base
 
 
-def said(base: BaseModel, words: frozenset[str] | None) -> Query:
+def said(base: BaseModel, words: tuple[str, ...] | None) -> Query:
     prompt = tuple(base.chat.prompt_ids("Where?"))
     return Query(Row(prompt), Row(prompt, random_factors(base, seed=3)), words)
 
@@ -207,7 +207,7 @@ LONG = DecodeSettings(max_new_tokens=120, lambda_max=2.0)
 def test_a_decode_ends_with_stop_where_its_answer_runs_on(writer: BaseModel) -> None:
     decoder = Scheduler(writer)
     free = decoder.decode([said(writer, None)], LONG)[0]
-    word = frozenset([free.text.split()[1]])
+    word = (free.text.split()[1],)
     kept = " ".join(free.text.split()[:2])
 
     ended, plain = decoder.decode([said(writer, word), said(writer, None)], LONG)
@@ -227,14 +227,14 @@ def test_a_decode_whose_budget_ends_before_it_runs_on_is_given_whole(writer: Bas
     decoder = Scheduler(writer)
     short = DecodeSettings(max_new_tokens=30, lambda_max=2.0)
     free = decoder.decode([said(writer, None)], short)[0]
-    watched = decoder.decode([said(writer, frozenset([free.text.split()[1]]))], short)[0]
+    watched = decoder.decode([said(writer, (free.text.split()[1],))], short)[0]
     assert (watched.text, watched.finish_reason) == (free.text, "length")
 
 
 def test_under_a_grammar_and_where_all_is_to_be_seen_no_answer_is_watched(writer: BaseModel) -> None:
     decoder = Scheduler(writer)
     text = decoder.decode([said(writer, None)], LONG)[0].text
-    word = frozenset([text.split()[1]])
+    word = (text.split()[1],)
     for own in ({"grammar": Grammar.lark("start: /[abde ]{110}/")}, {"stop_loops": False}, {"min_new_tokens": 110}):
         settings = DecodeSettings(max_new_tokens=120, lambda_max=2.0, **own)
         watched, free = decoder.decode([said(writer, word), said(writer, None)], settings)
