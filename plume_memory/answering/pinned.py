@@ -38,6 +38,7 @@ from plume_memory.forks import Lock
 from plume_memory.lora.factors import LoraFactors
 from plume_memory.lora.files import export_peft, save_factors
 from plume_memory.lora.vllm import export_vllm
+from plume_memory.model.hub import LoadedByOthers
 from plume_memory.model.prompt import Message
 from plume_memory.model.queries import DecodeSettings, Step, collect
 from plume_memory.recalling.notes import PROFILE_TOKENS, Recall, RecallOptions
@@ -335,11 +336,17 @@ class Snapshot:
         base = self._engine.base
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            known_as = base.loaded_by_others or base.name
+            known_as = base.loaded_by_others or LoadedByOthers(base.name)
             if format == "vllm":
-                return export_vllm(factors, folder, base_model=known_as, base_fingerprint=base.fingerprint)
+                return export_vllm(factors, folder, base_model=known_as.name, base_fingerprint=base.fingerprint)
             if format == "peft":
-                export_peft(factors, folder, base_model=known_as, base_fingerprint=base.fingerprint)
+                export_peft(
+                    factors,
+                    folder,
+                    base_model=known_as.name,
+                    base_fingerprint=base.fingerprint,
+                    revision=known_as.revision,
+                )
             else:
                 save_factors(factors, folder / "factors.safetensors", fingerprints={"model": base.fingerprint})
         except OSError as err:

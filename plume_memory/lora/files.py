@@ -117,7 +117,9 @@ def load_factors(path: Path) -> LoraFactors:
     return from_bytes(content)
 
 
-def export_peft(factors: LoraFactors, directory: Path, *, base_model: str, base_fingerprint: str) -> None:
+def export_peft(
+    factors: LoraFactors, directory: Path, *, base_model: str, base_fingerprint: str, revision: str | None = None
+) -> None:
     """Write a folder that `peft.PeftModel.from_pretrained(base, directory)` loads, atomically.
 
     PEFT computes W x + (lora_alpha / r) · B A x with B [d_out, r]. Here lora_alpha = r, so that the
@@ -130,6 +132,7 @@ def export_peft(factors: LoraFactors, directory: Path, *, base_model: str, base_
         directory: made if it is missing.
         base_model: name or path that PEFT loads the base model from.
         base_fingerprint: fingerprint of the base model, kept in the tensors' metadata.
+        revision: of the base model's name, where it is one of the hub.
     """
     # PEFT has no float64 adapters
     dtype = torch.float32 if factors.dtype == torch.float64 else factors.dtype
@@ -141,7 +144,7 @@ def export_peft(factors: LoraFactors, directory: Path, *, base_model: str, base_
             tensors[f"{stem}.lora_A.weight"] = A[row].detach().cpu().to(dtype).clone()
             tensors[f"{stem}.lora_B.weight"] = folded[row].T.contiguous()
     metadata = {"format": "pt", "plume_base_fingerprint": base_fingerprint}
-    config = json.dumps(_peft_config(factors, base_model), indent=2, sort_keys=True).encode()
+    config = json.dumps(_peft_config(factors, base_model, revision), indent=2, sort_keys=True).encode()
     write_folder(
         directory,
         {
@@ -152,11 +155,12 @@ def export_peft(factors: LoraFactors, directory: Path, *, base_model: str, base_
     )
 
 
-def _peft_config(factors: LoraFactors, base_model: str) -> dict[str, Any]:
+def _peft_config(factors: LoraFactors, base_model: str, revision: str | None) -> dict[str, Any]:
     return {
         "peft_type": "LORA",
         "task_type": "CAUSAL_LM",
         "base_model_name_or_path": base_model,
+        "revision": revision,
         "inference_mode": True,
         "r": factors.rank,
         "lora_alpha": factors.rank,

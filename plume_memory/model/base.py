@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 
 from plume_memory.errors import InvalidInput, ModelError, UnknownArchitecture
 from plume_memory.forks import ModelLock
-from plume_memory.model.hub import content_fingerprint, fetch, loaded_by_others
+from plume_memory.model.hub import LoadedByOthers, content_fingerprint, fetch, loaded_by_others
 from plume_memory.model.key_values import Passes
 from plume_memory.model.linear import WeightFormat
 from plume_memory.model.modules import Modules
@@ -50,8 +50,8 @@ class BaseModel:
     """Gives Hugging Face's modules, for training and for models that need them; answering does without."""
     load_weights: Callable[[], Mapping[str, torch.Tensor] | None] = field(repr=False)
     """Gives the tensors of plain linear layers by name; None where `model` is made of others."""
-    loaded_by_others: str = ""
-    """What other programs load the same weights by; empty where it was wrapped."""
+    loaded_by_others: LoadedByOthers | None = None
+    """What other programs load the same weights by; None where it was wrapped."""
     weight_format: WeightFormat = "full"
     """How its forward pass keeps the weights of linear layers."""
     lock: ModelLock = field(default_factory=ModelLock, repr=False)

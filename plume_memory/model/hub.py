@@ -16,7 +16,7 @@ import zipfile
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from filelock import FileLock
 from platformdirs import user_cache_path
@@ -110,15 +110,25 @@ def fetch(name: str, *, cache: Path | None = None) -> Path:
     return folder if folder.is_dir() else snapshot(name)
 
 
-def loaded_by_others(name: str, folder: Path) -> str:
-    """What other programs load the same weights by: an id of the hub, or the folder `fetch` gave.
+class LoadedByOthers(NamedTuple):
+    """What other programs load the same weights by."""
+
+    name: str
+    """An id of the hub, or a folder on this disk."""
+    revision: str | None = None
+    """The commit of the id."""
+
+
+def loaded_by_others(name: str, folder: Path) -> LoadedByOthers:
+    """Return what other programs load a model by whose folder is what `fetch` gave.
 
     The embedded default is a four-bit copy: the hub's model of that name has other weights.
     """
     source = named_source(name)
-    if source is None:
-        return str(folder.resolve()) if Path(name).expanduser().is_dir() else name.partition("@")[0]
-    return source.origin if isinstance(source.origin, str) else str(folder.resolve())
+    asked = name if source is None else source.origin
+    if not isinstance(asked, str) or Path(asked).expanduser().is_dir():
+        return LoadedByOthers(str(folder.resolve()))
+    return LoadedByOthers(asked.partition("@")[0], folder.name)  # the hub's cache names a folder after its commit
 
 
 def check_model(name: str) -> None:

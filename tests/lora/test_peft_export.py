@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 import transformers as hf
-from peft import PeftModel
+from peft import PeftConfig, PeftModel
 
 from plume_memory.lora.files import export_peft
 
@@ -78,3 +78,9 @@ def test_scale_is_folded_so_that_alpha_over_r_is_one(make, tmp_path):
     export_peft(make(0, scale=45.25), tmp_path, base_model="tiny", base_fingerprint="f")
     config = json.loads((tmp_path / "adapter_config.json").read_text())
     assert config["lora_alpha"] == config["r"] == 3
+
+
+def test_the_base_models_revision_is_named(make, tmp_path):
+    export_peft(make(0), tmp_path, base_model="owner/name", base_fingerprint="f", revision="5d4c1f")
+    found = PeftConfig.from_pretrained(str(tmp_path))
+    assert (found.base_model_name_or_path, found.revision) == ("owner/name", "5d4c1f")

@@ -277,8 +277,9 @@ def test_the_embedded_default_is_prepared_once_and_found_offline(smollm2: object
 
 def test_other_programs_load_the_same_weights(tmp_path: Path) -> None:
     """The embedded default is a four-bit copy: the model of that name on the hub has other weights."""
-    assert loaded_by_others("smollm2-135m", tmp_path) == str(tmp_path.resolve())
-    assert loaded_by_others("qwen3-4b", tmp_path) == "Qwen/Qwen3-4B-Instruct-2507"
-    assert loaded_by_others("owner/name", tmp_path) == "owner/name"
-    assert loaded_by_others("owner/name@v1", tmp_path) == "owner/name"
-    assert loaded_by_others(str(tmp_path), tmp_path) == str(tmp_path.resolve())
+    commit = tmp_path / "5d4c1f"
+    assert loaded_by_others("smollm2-135m", tmp_path) == (str(tmp_path.resolve()), None)
+    assert loaded_by_others("qwen3-4b", commit) == ("Qwen/Qwen3-4B-Instruct-2507", "5d4c1f")
+    assert loaded_by_others("owner/name", commit) == ("owner/name", "5d4c1f")
+    assert loaded_by_others("owner/name@v1", commit) == ("owner/name", "5d4c1f")
+    assert loaded_by_others(str(tmp_path), tmp_path) == (str(tmp_path.resolve()), None)
