@@ -221,6 +221,7 @@ class ParametricMemory(LoggedMemory):
         form: Form | None = None,
         speaker: str | None = None,
         observed_at: datetime | None = None,
+        in_answer_to: str | None = None,
         expires_at: datetime | None = None,
         idempotency_key: str | None = None,
         expected_version: int | None = None,
@@ -240,6 +241,8 @@ class ParametricMemory(LoggedMemory):
             form: how the text is written; by default as it looks (docs/forms.md).
             speaker: whose words it is, where the text names nobody; by default the owner's.
             observed_at: when it was said or seen, where the text names no time; "yesterday" is counted from there.
+            in_answer_to: the question it answers, where it says nothing without: "Bern." to "Where do you live?". It
+                is told above the text's first unit.
             expires_at: aware; from then on it is no evidence and not recalled, and what it replaced holds again. The
                 log keeps it.
             idempotency_key: the same key with the same text is one update, however often it is sent.
@@ -289,7 +292,7 @@ class ParametricMemory(LoggedMemory):
                     replaces=replaces,
                     keep=keep,
                     unread=unread,
-                    context=Context(form, speaker, observed_at),
+                    context=Context(form, speaker, observed_at, in_answer_to),
                     expires_at=expires_at,
                 ),
                 idempotency_key=idempotency_key,

@@ -82,6 +82,8 @@ class Context:
     """Whose words it is, where it names nobody; None: the owner's."""
     observed_at: datetime | None = None
     """When it was said or seen, where it names no time; "yesterday" is counted from there."""
+    in_answer_to: str | None = None
+    """What was asked before it: "Bern." says nothing without."""
 
 
 @dataclass(frozen=True, slots=True)

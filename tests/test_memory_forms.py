@@ -42,6 +42,15 @@ def test_a_form_a_speaker_and_a_time_are_kept_with_the_version(memory: Parametri
     assert reopened(memory, tmp_path) == [unit]
 
 
+def test_an_answer_stands_under_its_question(memory: ParametricMemory, tmp_path: Path) -> None:
+    version = memory.update("In Bern. I moved in May.", in_answer_to="Where do you live?", derive=False)
+    assert version.metadata["plume"] == {"in_answer_to": "Where do you live?"}
+    found = units_of(memory)
+    assert [unit.text for unit in found] == ['In answer to "Where do you live?"\nIn Bern. ', "I moved in May."]
+    assert found[0].text[found[0].own :] == "In Bern. "
+    assert reopened(memory, tmp_path) == found
+
+
 def test_an_update_that_extends_the_history_reads_its_form_too(memory: ParametricMemory, tmp_path: Path) -> None:
     memory.update("I live in Thun.", derive=False)
     assert len(units_of(memory)) == 1
@@ -82,6 +91,9 @@ def test_a_part_that_is_forgotten_is_read_by_its_form_no_more(memory: Parametric
         {"text": "a", "speaker": " "},
         {"text": "a", "speaker": "a\nb"},
         {"text": "a", "observed_at": "yesterday"},
+        {"text": "a", "in_answer_to": " "},
+        {"text": "a", "in_answer_to": 3},
+        {"text": "a", "in_answer_to": "x" * 2001},
         {"text": "a", "messages": [{"role": "user", "content": "b"}]},
         {"messages": []},
         {"messages": [{"role": "user", "content": {1, 2}}]},

@@ -42,6 +42,12 @@ TOLD = [
         {"Which day is the vet?": "Thursday", "What does Rex weigh?": "31"},
     ),
 ]
+REPLIES = [
+    ("Which city do you live in?", "In Bern", "Where do I live?", "Bern"),
+    ("Do you have any allergies?", "Peanuts and shellfish", "What am I allergic to?", "Peanuts"),
+    ("What is your dog called?", "Rex", "What is the name of my dog?", "Rex"),
+    ("And when is the vet appointment?", "Thursday at nine", "When is the vet appointment?", "Thursday"),
+]
 BAR = 4
 """Of twelve; 5 were right when it was measured, none before a reply stood under its question."""
 
@@ -53,3 +59,13 @@ def test_a_short_reply_answers_what_was_asked(tmp_path: Path) -> None:
             memory.update(text)
             right += sum(said.lower() in memory.ask(question).text.lower() for question, said in asked.items())
     assert right >= BAR
+
+
+def test_a_reply_in_an_update_of_its_own_answers_what_was_asked(tmp_path: Path) -> None:
+    """As an agent's middleware writes it; without the question none of these says whose or what."""
+    right = []
+    with ParametricMemory.open("replies", url=f"sqlite:///{tmp_path / 'replies.db'}") as memory:
+        for asked, reply, _, _ in REPLIES:
+            memory.update(reply, in_answer_to=asked, derive=False)
+        right = [value.lower() in memory.ask(question).text.lower() for _, _, question, value in REPLIES]
+    assert sum(right) >= len(REPLIES) - 1, right

@@ -34,8 +34,9 @@ from langchain_plume.extracting import extracted
 from langchain_plume.tools import MemoryTool, memory_tools
 from plume_memory.errors import IdempotencyConflict, InvalidInput
 from plume_memory.pool import MemoryPool
-from plume_memory.recalling.notes import NOTES
+from plume_memory.recalling.notes import MAX_TOKENS, NOTES
 from plume_memory.segmentation.dates import with_dates
+from plume_memory.segmentation.forms.turns import question_at_end
 from plume_memory.segmentation.said import corrections_in, everything_said
 from plume_memory.store.checks import check_name, storable
 
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
     from plume_memory.memory import ParametricMemory
     from plume_memory.model.prompt import Message
-    from plume_memory.recalling.notes import Recall
+    from plume_memory.recalling.notes import Recall, RecallOptions
     from plume_memory.records import Form
 
 Write = Literal["turns", "corrections", "off"]
@@ -53,6 +54,7 @@ Notes = Literal["user", "system"]
 
 _TURNS_BEFORE, _CHARS_BEFORE = 4, 1000
 """Messages before one that are shown to `extract`, and how much of each."""
+_MOST_ASKED_CHARS = 1000
 
 
 class Said(TypedDict):
@@ -66,6 +68,8 @@ class Said(TypedDict):
     """When it was noted, ISO 8601."""
     before: list[str]
     """The turns before it, for `extract`."""
+    asked: NotRequired[str | None]
+    """The question of the assistant that it answers."""
 
 
 class PlumeState(AgentState[Any]):
@@ -94,6 +98,7 @@ class PlumeMemoryMiddleware(AgentMiddleware[PlumeState, Any, Any]):
         user_id: str = "user_id",
         derive: Derive = "background",
         units: int = NOTES,
+        max_tokens: int = MAX_TOKENS,
         also: Sequence[str] = (),
         notes: Notes = "user",
     ) -> None:
@@ -115,18 +120,22 @@ class PlumeMemoryMiddleware(AgentMiddleware[PlumeState, Any, Any]):
                 `now` before the run returns, or `later` by the next question. Not before a ChatPlume
                 has answered here: no other model uses it.
             units: notes that a foreign chat model is shown at most, beside those that complete one of them.
+            max_tokens: of those notes together, at most; what completes a note goes first.
             also: memories of the pool that a foreign chat model is shown notes of beside the owner's: the team's.
             notes: where it is shown them: in a message of the `user` before the question, or behind the text of the
                 `system` message, which most models obey; what a memory was told may be anybody's words.
 
         Raises:
-            InvalidInput: an unknown policy or place, `units` below 1, or `also` without a pool.
+            InvalidInput: an unknown policy or place, `units` or `max_tokens` below 1, or `also` without a pool.
         """
         super().__init__()
         if not callable(write) and write not in _POLICIES:
             raise InvalidInput(f"write is one of {', '.join(_POLICIES)} or a function; got {write!r}.")
-        if units < 1:
-            raise InvalidInput(f"A foreign chat model is shown at least one unit; got units={units}.")
+        if units < 1 or max_tokens < 1:
+            raise InvalidInput(
+                f"A foreign chat model is shown at least one unit and one token; got units={units}, "
+                f"max_tokens={max_tokens}."
+            )
         if notes not in get_args(Notes):
             raise InvalidInput(f"notes is one of {', '.join(get_args(Notes))}; got {notes!r}.")
         if also and not isinstance(memory, MemoryPool):
@@ -135,7 +144,8 @@ class PlumeMemoryMiddleware(AgentMiddleware[PlumeState, Any, Any]):
         self._memories = memory
         self._chosen = write if callable(write) else _POLICIES[write]
         self._extract = extract
-        self._user_id, self._units, self._also, self._notes = user_id, units, tuple(also), notes
+        self._user_id, self._also, self._notes = user_id, tuple(also), notes
+        self._most: RecallOptions = {"k": units, "max_tokens": max_tokens}
         self._deriver = Deriver(derive)
         self._answers_from_weights = False
 
@@ -154,7 +164,16 @@ class PlumeMemoryMiddleware(AgentMiddleware[PlumeState, Any, Any]):
                 before = [
                     f"{m.type}: {m.text[:_CHARS_BEFORE]}" for m in state["messages"][:at][-_TURNS_BEFORE:] if m.text
                 ]
-                noted.append(Said(owner=owner, id=own_id, text=text, at=now, before=before if self._extract else []))
+                noted.append(
+                    Said(
+                        owner=owner,
+                        id=own_id,
+                        text=text,
+                        at=now,
+                        before=before if self._extract else [],
+                        asked=_asked_before(state["messages"][:at]),
+                    )
+                )
         return {"plume_owner": owner, "plume_said": noted}
 
     async def abefore_agent(self, state: PlumeState, runtime: "Runtime[Any]") -> dict[str, Any]:
@@ -204,8 +223,8 @@ class PlumeMemoryMiddleware(AgentMiddleware[PlumeState, Any, Any]):
     def _recalled(self, owner: str | None, turns: "list[Message]") -> "Recall":
         memory = self._memory_of(owner)
         if isinstance(self._memories, MemoryPool) and self._also:
-            return self._memories.recall(turns, [memory.name, *self._also], k=self._units)
-        return memory.recall(turns, k=self._units)
+            return self._memories.recall(turns, [memory.name, *self._also], **self._most)
+        return memory.recall(turns, **self._most)
 
     def _on_memory(self, request: ToolCallRequest) -> ToolCallRequest:
         if not isinstance(request.tool, MemoryTool) or request.tool.memory is not None:
@@ -264,16 +283,19 @@ class PlumeMemoryMiddleware(AgentMiddleware[PlumeState, Any, Any]):
         at = datetime.fromisoformat(said["at"])
         is_dated = with_dates(text, at) is not text  # "yesterday": it has to be known of which day
         form: Form | None = None
+        asked = said.get("asked")
         if self._extract is not None:
             told = extracted(self._extract, text, before=said.get("before", []), said_at=at)
             if not told:
                 return
             text, facts, form, is_dated = "\n".join(told), {**facts, "said": text}, "notes", True
+            asked = None
         with suppress(IdempotencyConflict):  # written before this run was resumed, in other words or erased since
             memory.update(
                 text,
                 form=form,
                 observed_at=at if is_dated else None,
+                in_answer_to=asked,
                 idempotency_key=key,
                 metadata=facts,
                 derive=False,
@@ -335,6 +357,13 @@ def _newest(messages: Sequence[AnyMessage]) -> list[tuple[int, HumanMessage]]:
     """What a run's input adds: the user's messages behind the last one of anybody else, oldest first."""
     begin = next((at for at in range(len(messages), 0, -1) if not isinstance(messages[at - 1], HumanMessage)), 0)
     return [(at, message) for at, message in reversed(_spoken(messages)) if at >= begin]
+
+
+def _asked_before(messages: Sequence[AnyMessage]) -> str | None:
+    """The question that the assistant has just asked; None where it asked none."""
+    last = next((message for message in reversed(messages) if message.text.strip()), None)
+    question = question_at_end(last.text) if isinstance(last, AIMessage) else None
+    return None if question is None else storable(question)[-_MOST_ASKED_CHARS:]
 
 
 def _noted_owner(state: Any) -> str | None:

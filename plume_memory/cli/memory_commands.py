@@ -89,6 +89,9 @@ def update(
     observed_at: Annotated[
         datetime | None, typer.Option("--observed-at", help="When it was said, where it names no time itself.")
     ] = None,
+    in_answer_to: Annotated[
+        str | None, typer.Option("--in-answer-to", help="The question it answers, where it says nothing without.")
+    ] = None,
     expires_at: Annotated[
         datetime | None, typer.Option("--expires-at", help="From then on it is not read; in the machine's time zone.")
     ] = None,
@@ -107,6 +110,7 @@ def update(
             form=cast(Form, form.value) if form else None,
             speaker=speaker,
             observed_at=observed_at,
+            in_answer_to=in_answer_to,
             expires_at=expires_at and expires_at.astimezone(),
             idempotency_key=key,
             expected_version=expected,

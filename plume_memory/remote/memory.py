@@ -78,6 +78,7 @@ class RemoteMemory:
         form: Form | None = None,
         speaker: str | None = None,
         observed_at: datetime | None = None,
+        in_answer_to: str | None = None,
         expires_at: datetime | None = None,
         idempotency_key: str | None = None,
         expected_version: int | None = None,
@@ -94,6 +95,7 @@ class RemoteMemory:
             form: as there.
             speaker: as there.
             observed_at: as there.
+            in_answer_to: as there.
             expires_at: as there.
             idempotency_key: as there. A network may lose an answer: send one.
             expected_version: as there.
@@ -108,6 +110,7 @@ class RemoteMemory:
             "form": form,
             "speaker": speaker,
             "observed_at": None if observed_at is None else observed_at.isoformat(),
+            "in_answer_to": in_answer_to,
             "expires_at": None if expires_at is None else expires_at.isoformat(),
             "metadata": metadata,
             "replaces": list(replaces),

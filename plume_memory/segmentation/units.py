@@ -12,8 +12,8 @@ Laws, each held by a test:
 """
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from plume_memory.records import Transition, Unit
@@ -22,6 +22,7 @@ from plume_memory.segmentation.dates import with_dates
 from plume_memory.segmentation.forms.email import is_encoded
 from plume_memory.segmentation.forms.piece import Piece
 from plume_memory.segmentation.forms.recognise import form_of, pieces_of
+from plume_memory.segmentation.forms.turns import quoted
 from plume_memory.segmentation.sentences import CountTokens, Span, segment
 from plume_memory.segmentation.statements import Statement, statements
 from plume_memory.segmentation.unreadable import readable_spans
@@ -68,12 +69,12 @@ def units_of(
                 seen = text
             pieces = None if form is None else pieces_of(seen, form)
             if pieces is not None:
-                for piece in pieces:
+                for piece in _answering(pieces, transition):
                     units += cut.units(piece, seen, transition, first_position + len(units))
                 continue
-        for first, end in readable:
-            for piece in cut.plain(text, first, end, single_sentences):
-                units += cut.units(piece, text, transition, first_position + len(units), fits=True)
+        cut_up = (piece for first, end in readable for piece in cut.plain(text, first, end, single_sentences))
+        for piece in _answering(cut_up, transition):
+            units += cut.units(piece, text, transition, first_position + len(units), fits=True)
     return tuple(units)
 
 
@@ -133,6 +134,16 @@ class _Cut:
             if self.count(headed) <= self.budget:
                 return headed
         return said
+
+
+def _answering(pieces: Iterable[Piece], transition: Transition) -> Iterator[Piece]:
+    """Yield the pieces of a text, the first under the question that its caller says it answers."""
+    asked = transition.context.in_answer_to
+    for at, piece in enumerate(pieces):
+        if at == 0 and asked is not None:
+            yield replace(piece, headings=(quoted(None, asked), *piece.headings))
+        else:
+            yield piece
 
 
 def _told_at(transition: Transition, days_earlier: int) -> datetime | None:

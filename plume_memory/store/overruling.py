@@ -2,7 +2,7 @@
 
     {"plume": {"replaces": [3], "keeps": [5] or true, "unread": [[120, 60120]],
                "form": "chat", "speaker": "Anna", "observed_at": "2026-03-04T09:15:00+01:00",
-               "expires_at": "2026-04-01T00:00:00+00:00"}}
+               "in_answer_to": "Where do you live?", "expires_at": "2026-04-01T00:00:00+00:00"}}
 
 It is part of what the version's hash covers. A name of our own: whatever else is in the metadata is the caller's.
 """
@@ -18,6 +18,7 @@ from plume_memory.records import Context, Form, Overrules
 NAME = "plume"
 _FORMS = get_args(Form)
 _MOST_SPEAKER_CHARS = 100
+_MOST_ASKED_CHARS = 2000
 
 
 def with_overrules(
@@ -32,8 +33,8 @@ def with_overrules(
     """Return the metadata with what the caller decided, and the parts of the text that are kept in the log alone.
 
     Raises:
-        InvalidInput: the metadata has an entry of that name, a version is named in both, there is no such form, speaker
-            or time, or a time of expiry without its zone.
+        InvalidInput: the metadata has an entry of that name, a version is named in both, there is no such form,
+            speaker, time or question, or a time of expiry without its zone.
     """
     if metadata is not None and NAME in metadata:
         raise InvalidInput(f"metadata has an entry {NAME!r}, which is this library's own; use another name.")
@@ -66,9 +67,13 @@ def overrules_of(metadata_json: str) -> Overrules:
 def context_of(metadata_json: str) -> Context:
     """Read what `with_overrules` wrote of the text itself; nothing where a version has none."""
     own = _own(metadata_json)
-    form, speaker = own.get("form"), own.get("speaker")
-    observed_at = _time(own.get("observed_at"))
-    return Context(form if form in _FORMS else None, speaker if isinstance(speaker, str) else None, observed_at)
+    form, speaker, asked = own.get("form"), own.get("speaker"), own.get("in_answer_to")
+    return Context(
+        form if form in _FORMS else None,
+        speaker if isinstance(speaker, str) else None,
+        _time(own.get("observed_at")),
+        asked if isinstance(asked, str) else None,
+    )
 
 
 def expiry_of(metadata_json: str) -> datetime | None:
@@ -102,8 +107,14 @@ def _written(context: Context) -> dict[str, str]:
         )
     if context.observed_at is not None and not isinstance(context.observed_at, datetime):
         raise InvalidInput(f"observed_at is a datetime, got {context.observed_at!r}.")
+    asked = context.in_answer_to
+    if asked is not None and (not isinstance(asked, str) or not asked.strip() or len(asked) > _MOST_ASKED_CHARS):
+        raise InvalidInput(
+            f"in_answer_to is the question that was asked, a text of 1 to {_MOST_ASKED_CHARS:,} characters; got "
+            f"{asked!r:.100}."
+        )
     time = None if context.observed_at is None else context.observed_at.isoformat()
-    found = {"form": context.form, "speaker": speaker and speaker.strip(), "observed_at": time}
+    found = {"form": context.form, "speaker": speaker and speaker.strip(), "observed_at": time, "in_answer_to": asked}
     return {name: value for name, value in found.items() if value is not None}
 
 

@@ -9,10 +9,11 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from itertools import pairwise
 from typing import NamedTuple
 
 from plume_memory.segmentation.forms.piece import Piece, lines_of
-from plume_memory.segmentation.forms.turns import Turn, answering
+from plume_memory.segmentation.forms.turns import Turn, answering, question_at_end
 from plume_memory.segmentation.said import is_small_talk
 from plume_memory.segmentation.stamps import STAMP, DayOrder, day_alone, has_day
 
@@ -135,7 +136,8 @@ def _is_clear(found: "re.Match[str]") -> bool:
 def _takes_turns(said: Sequence[str], needed: int) -> bool:
     """Whether lines "Anna: text" are what people say by turns, and not the labels of a record.
 
-    Somebody speaks twice, or all are roles, or they are "me" and one other; and most of what is said is a sentence.
+    Somebody speaks twice, or all are roles, or they are "me" and one other; and most of what is said is a sentence. Or
+    half of it is questions that another answers, with a word or two.
     """
     turns = [(found.group("name").strip(" *"), line[found.end() :]) for line in said if (found := _NAMED.match(line))]
     names = Counter(name.lower() for name, _ in turns)
@@ -148,10 +150,13 @@ def _takes_turns(said: Sequence[str], needed: int) -> bool:
     people = all(
         name.lower() in ROLES or (name[0].isupper() and len(name.split()) <= _MOST_NAME_WORDS) for name, _ in turns
     )
-    again = len(names) > 1 and (owned or max(names.values()) > 1)
-    sentences = sum(_is_sentence(words) for _, words in turns)
-    enough = len(turns) >= (2 if owned else _NAME_LINES) and len(turns) * 2 > len(said)
-    return people and again and enough and sentences * 2 > len(turns)
+    if not people or len(names) < 2 or len(turns) * 2 <= len(said):
+        return False
+    answered = (one != other and question_at_end(words) for (one, words), (other, _) in pairwise(turns))
+    if sum(map(bool, answered)) * 2 >= len(turns):
+        return True
+    again = owned or (max(names.values()) > 1 and len(turns) >= _NAME_LINES)
+    return again and sum(_is_sentence(words) for _, words in turns) * 2 > len(turns)
 
 
 def _is_sentence(words: str) -> bool:

@@ -34,7 +34,7 @@ def answering(turns: Sequence[Turn]) -> list[Piece]:
     """Return the messages, each under the question that the turn before it ends with, if another asked it."""
     told = [turn.piece for turn in turns[:1]]
     for before, turn in pairwise(turns):
-        question = _asked(before.words) if _can_answer(before, turn) else None
+        question = question_at_end(before.words) if _can_answer(before, turn) else None
         if question is not None:
             told.append(replace(turn.piece, headings=(quoted(before.piece.speaker, question),)))
         else:
@@ -59,8 +59,8 @@ def _follows(asked: datetime | None, answered: datetime | None) -> bool:
     return timedelta(0) <= answered - asked <= _WITHIN
 
 
-def _asked(said: str) -> str | None:
-    """The question that a message ends with."""
+def question_at_end(said: str) -> str | None:
+    """Return the question that a message ends with; None where it ends with none."""
     if not said.strip():
         return None
     start, end = sentence_spans(said)[-1]

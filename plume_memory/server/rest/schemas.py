@@ -180,6 +180,8 @@ class NewUpdate(Incoming):
     """Whose words it is; the owner's, if it is left out."""
     observed_at: Moment | None = None
     """When it was said: "yesterday" is counted from there."""
+    in_answer_to: str | None = None
+    """The question it answers, where it says nothing without."""
     expires_at: Moment | None = None
     """With its zone; from then on it is not read, and stays in the log."""
     metadata: dict[str, Any] | None = None

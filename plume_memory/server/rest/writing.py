@@ -77,6 +77,7 @@ def router() -> APIRouter:
                 form=body.form,
                 speaker=body.speaker,
                 observed_at=body.observed_at,
+                in_answer_to=body.in_answer_to,
                 expires_at=body.expires_at,
                 idempotency_key=idempotency_key,
                 expected_version=expected,

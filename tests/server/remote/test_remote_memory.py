@@ -331,9 +331,11 @@ def test_who_when_and_how_a_text_is_written_travel(served: Served, remote: Remot
     remote.update("I sold my boat yesterday.", speaker="Bob", observed_at=day)
     remote.update(messages=[{"role": "user", "name": "Cy", "content": "I have a kayak."}])
     remote.update("kettle,colour\nK1,blue", form="table")
+    remote.update("In Bern.", in_answer_to="Where do you live?")
     said = {one.version: one.context for one in own.text_at().transitions}
     assert said[3] == Context(None, "Bob", day)
     assert (said[4].form, said[5].form) == ("chat", "table")
+    assert said[6] == Context(in_answer_to="Where do you live?")
     found = remote.route("Who sold a boat?", k=9)
     assert found == own.route("Who sold a boat?", k=9)
     with pytest.raises(InvalidInput, match="a text or messages"):
