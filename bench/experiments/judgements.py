@@ -50,7 +50,7 @@ def read(name: str) -> list[Line]:
 def pairs(engine: Engine) -> None:
     """Precision and recall of `replaces`."""
     assert engine.judge is not None, "the network has a judge"
-    for name in ("supersession", "other_subjects", "series"):
+    for name in ("supersession", "other_subjects", "series", "other_properties"):
         told = read(name)
         found = [one.replaces for one in engine.judge.verdicts([(one["earlier"], one["later"]) for one in told])]
         wanted = [one["verdict"] == "replaces" for one in told]

@@ -52,7 +52,7 @@ def asked(name: str) -> Iterator[tuple[str, list[str], list[Line]]]:
                     question = {"question": one[f"ask_{side}"], "now": [one[f"answer_{side}"]]}
                     yield f"{one['kind']} {side}", texts, [question | {"old": [one[f"answer_{other}"]]}]
         return
-    if name in ("other_subjects", "series"):
+    if name in ("other_subjects", "series", "other_properties"):
         for one in held_out(name):
             question = {"question": one["ask"], "now": [one["answer"]], "old": []}
             yield f"{name} {one['kind']}", [one["earlier"], one["later"]], [question]
