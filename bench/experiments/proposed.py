@@ -13,7 +13,7 @@ import argparse
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,6 +28,7 @@ from plume_memory.engine import Engine
 from plume_memory.records import Context, ScoredUnit, Span, Transition
 from plume_memory.retrieval.asking import only_asks
 from plume_memory.retrieval.retrieve import SHORTLIST, TIED, proposed
+from plume_memory.segmentation.forms.turns import question_at_end
 from plume_memory.segmentation.told import Told, told_of
 
 HELD_OUT = Path(__file__).parent / "held_out/conversations.jsonl"
@@ -54,18 +55,20 @@ def of_locomo(engine: Engine, path: Path) -> Iterator[Memory]:
         yield Memory("locomo", told_of(transitions, units), [(q, gold) for q, gold in asked if gold])
 
 
-def of_held_out(engine: Engine, path: Path = HELD_OUT) -> Memory:
-    """One memory of all that was written in a file."""
+def of_held_out(engine: Engine, path: Path = HELD_OUT, *, replies: bool = False) -> Memory:
+    """One memory of all that was written in a file; `replies`: each is told with the question that it answers."""
     transitions: list[Transition] = []
     asked: list[tuple[str, list[int]]] = []
     for number, one in enumerate(map(json.loads, path.read_text("utf-8").splitlines())):
         said_at = datetime(2023, 1, 1, tzinfo=UTC) + timedelta(days=number)
         first = len(transitions) + 1
-        for version, turn in enumerate(one["turns"], start=first):
+        for version, (before, turn) in enumerate(pairwise([{"speaker": "", "text": ""}, *one["turns"]]), start=first):
+            is_reply = replies and before["speaker"] and turn["speaker"] not in ("", before["speaker"])
+            answered = question_at_end(before["text"]) if is_reply else None
             text, context = turn["text"], Context(None, None, said_at)
             if turn["speaker"]:
                 message = {"role": "user", "name": turn["speaker"], "content": text}
-                text, context = json.dumps([message], ensure_ascii=False), Context("chat", None, said_at)
+                text, context = json.dumps([message], ensure_ascii=False), Context("chat", None, said_at, answered)
             transitions.append(Transition(version, text, context=context))
         asked += [(q["question"], [first + turn for turn in q["turns"]]) for q in one["qas"]]
     parts = told_of(transitions, engine.segmenter.units(transitions))

@@ -1,15 +1,16 @@
 """How a reader ranks what is proposed: of what answers, which share stands among the first.
 
     python bench/experiments/ranked.py read OUT.jsonl [--hypernetwork DIR] [--proposing DIR] [--locomo FILE]
-        [--passages squad_v1.1_trainpart4.jsonl.gz] [--every 1] [--dtype float32]
+        [--passages squad_v1.1_trainpart4.jsonl.gz] [--every 1] [--dtype float32] [--replies]
     python bench/experiments/ranked.py report BEFORE.jsonl AFTER.jsonl ... [--words shared]
 
 `read` writes for every question, by its number and a hash, the log p of each unit that `proposed` shows (by words and
 the vectors of `--proposing`, so that two readers can be asked about the same units), its lexical score, the share of
 the question's words that it holds, and which of them answer. The memories: LoCoMo's conversations, the conversations
-and notes of `held_out/`, each file told as one memory, and the first passages of a file, told as one. `report` prints
-recall at 1, 3, 5 and 10 with a weight of the words (`--words`) beside log p, and the difference from the first file
-without words, paired, with 95 % intervals over questions. One JSON line a figure.
+and notes of `held_out/`, each file told as one memory (`--replies`: what a message answers is told with it), and the
+first passages of a file, told as one. `report` prints recall at 1, 3, 5 and 10 with a weight of the words (`--words`)
+beside log p, and the difference from the first file without words, paired, with 95 % intervals over questions. One JSON
+line a figure.
 """
 
 import argparse
@@ -54,11 +55,11 @@ def of_passages(engine: Engine, path: Path) -> Memory:
     return Memory("passages", list(parts), asked)
 
 
-def memories(engine: Engine, locomo: Path | None, passages: Path | None) -> Iterator[Memory]:
+def memories(engine: Engine, locomo: Path | None, passages: Path | None, *, replies: bool) -> Iterator[Memory]:
     """All that there are files for."""
     yield from of_locomo(engine, locomo) if locomo else ()
     for path in (HELD_OUT, HELD_OUT.with_stem("conversations_long")):
-        yield of_held_out(engine, path)._replace(name=path.stem)
+        yield of_held_out(engine, path, replies=replies)._replace(name=path.stem)
     if passages:
         yield of_passages(engine, passages)
 
@@ -71,7 +72,7 @@ def read(given: argparse.Namespace) -> None:
         reading = Engine.load("smollm2-135m", hypernetwork=given.hypernetwork, dtype=given.dtype)
     asked: Counter[str] = Counter()
     with given.out.open("w", encoding="utf-8") as out:
-        for memory in memories(proposing, given.locomo, given.passages):
+        for memory in memories(proposing, given.locomo, given.passages, replies=given.replies):
             cache = CountingCache()
             near = Embedded(proposing.embedding, cache, memory.told)
             index = proposing.index([unit for one in memory.told for unit in one.units])
@@ -139,6 +140,7 @@ def main() -> None:
     reads.add_argument("--locomo", type=Path)
     reads.add_argument("--passages", type=Path)
     reads.add_argument("--every", type=int, default=1, help="every which question of a memory is asked")
+    reads.add_argument("--replies", action="store_true", help="told with what is answered")
     reads.add_argument("--dtype")
     reads.set_defaults(run=read)
     reports = commands.add_parser("report")

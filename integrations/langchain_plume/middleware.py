@@ -10,7 +10,7 @@ what `recall` gives for the last turns, quoted, in a message before the question
 appended to its owner's log, once: the idempotency key is made of thread, message and words. The notes lie
 in the checkpoint, so a run that is resumed, by whomever, or abandoned for another writes neither twice nor
 to the wrong owner, and a summary that replaces the messages takes nothing away. The assistant's words are
-never written: a guess must not become a memory.
+never written: a guess must not become a memory. Only the question it has just asked is kept beside the reply.
 """
 
 import asyncio
