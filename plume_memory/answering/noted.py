@@ -73,8 +73,8 @@ def _ends_asking(unit: Unit) -> bool:
 def _said(unit: Unit, *, quotes: bool) -> str:
     """Its text without the line that says whose words it is: a note says so beside it; nor, if so, what it answers."""
     heading = unit.text[: unit.own]
-    if not quotes and heading.startswith(ANSWERS):
-        heading = heading.partition("\n")[2]
+    if not quotes:
+        heading = "".join(line for line in heading.splitlines(keepends=True) if not line.startswith(ANSWERS))
     for line in who_line(unit.speaker, unit.observed_at):
         before, found, behind = heading.rpartition(f"{line}\n")
         heading = before + behind if found and (not before or before.endswith("\n")) else heading

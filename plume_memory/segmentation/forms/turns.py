@@ -36,7 +36,7 @@ def answering(turns: Sequence[Turn]) -> list[Piece]:
     for before, turn in pairwise(turns):
         question = question_at_end(before.words) if _can_answer(before, turn) else None
         if question is not None:
-            told.append(replace(turn.piece, headings=(quoted(before.piece.speaker, question),)))
+            told.append(replace(turn.piece, headings=(*turn.piece.headings, quoted(before.piece.speaker, question))))
         else:
             told.append(turn.piece)
     return told

@@ -90,6 +90,31 @@ def test_names_and_what_they_say(texts):
     assert texts(text)[:2] == ["Anna:\nI live in Bern.", "Bob:\nI live in Rome."]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Ann: Which day is the vet?\nBo: Thursday at nine\nAnn: what does Rex weigh?\nBo: 31 kilos",
+        "Ann: Which day is the vet?\nBo: Thursday at nine",
+        "Mia: what's the wifi password\nJonas: larch-4471\nMia: and which bus goes there?\nJonas: the 36",
+    ],
+)
+def test_questions_and_short_answers_are_a_chat(text, units):
+    assert form_of(text) == "chat"
+    assert len({unit.speaker for unit in units(text)}) == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Song: What is love?\nArtist: Haddaway\nYear: 1993",
+        "Allergies: none known?\nBlood type: A+",
+        "Todo: call Bo?\nDone: call Ann",
+    ],
+)
+def test_a_question_in_a_record_makes_no_chat(text):
+    assert form_of(text) != "chat"
+
+
 def test_a_day_above_what_is_said(texts):
     text = "1:56 pm on 8 May, 2023\n\nAnna: I went there yesterday.\nBob: I did not.\nAnna: You should."
     assert form_of(text) == "chat"

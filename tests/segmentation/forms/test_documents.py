@@ -222,6 +222,17 @@ def test_transcripts(texts, units):
     assert "".join(text[unit.start : unit.end] for unit in units(text)) == text
 
 
+def test_a_transcript_with_names_above_what_is_said(texts, units):
+    text = "Speaker 1 (00:03):\nWhich day is the launch?\n\nVera Holm (00:09):\nMay 6.\nWe moved it.\n"
+    assert form_of(text) == "transcript"
+    assert texts(text) == [
+        "At 00:03\nSpeaker 1:\nWhich day is the launch?",
+        'At 00:09\nIn answer to Speaker 1: "Which day is the launch?"\nVera Holm:\nMay 6. We moved it.',
+    ]
+    assert "".join(text[unit.start : unit.end] for unit in units(text)) == text
+    assert form_of("Vera (9:15):\nhi\nBo (9:17):\nhello") != "transcript", "by a clock"
+
+
 @pytest.mark.parametrize(
     "text",
     [
