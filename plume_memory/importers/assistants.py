@@ -15,7 +15,7 @@ from typing import Any
 
 from plume_memory.errors import InvalidInput
 from plume_memory.importers.files import export_files, json_entries
-from plume_memory.importers.messages import Message, Passed, in_order
+from plume_memory.importers.messages import Message, Passed, Talk, in_order
 from plume_memory.segmentation.said import everything_said
 
 _FILES = ("conversations.json", "conversations-*.json")
@@ -32,10 +32,12 @@ def chatgpt_messages(path: str | Path) -> Iterator[Message | Passed]:
 
 def _chatgpt(path: str | Path) -> Iterator[Message | Passed]:
     for where, found in _conversations(path, "mapping", "ChatGPT"):
+        talk = Talk()
         for message in _branch(found):
             text = "\n".join(part for part in _list(_dict(message, "content"), "parts") if isinstance(part, str))
             own = str(message.get("id") or f"{where}/{len(text)}/{message.get('create_time')}")
-            yield _said(f"{where}/{own}", _dict(message, "author").get("role") == "user", text, _unix(message))
+            is_users = _dict(message, "author").get("role") == "user"
+            yield _said(talk, f"{where}/{own}", is_users, text, _unix(message))
 
 
 def claude_messages(path: str | Path) -> Iterator[Message | Passed]:
@@ -49,12 +51,14 @@ def claude_messages(path: str | Path) -> Iterator[Message | Passed]:
 
 def _claude(path: str | Path) -> Iterator[Message | Passed]:
     for where, found in _conversations(path, "chat_messages", "Claude"):
+        talk = Talk()
         for message in _list(found, "chat_messages"):
             if isinstance(message, dict):
                 blocks = [block for block in _list(message, "content") if isinstance(block, dict)]
                 texts = [block["text"] for block in blocks if isinstance(block.get("text"), str)]
                 text = message["text"] if isinstance(message.get("text"), str) else "\n".join(texts)
                 yield _said(
+                    talk,
                     f"{where}/{message.get('uuid')}",
                     message.get("sender") == "human",
                     text,
@@ -89,18 +93,19 @@ def _branch(conversation: dict[str, Any]) -> list[dict[str, Any]]:
     return [message for message in reversed(found) if message]
 
 
-def _said(where: str, is_users: bool, text: str, said_at: datetime | None) -> Message | Passed:
+def _said(talk: Talk, where: str, is_users: bool, text: str, said_at: datetime | None) -> Message | Passed:
+    asked = talk.answered(None if is_users else "assistant", text, said_at) if text.strip() else None
     if not is_users:
         return Passed("it is not the user's")
     if not text.strip():
         return Passed("it has no text")
     if everything_said(text) is None:
         return Passed("it only asks, greets or requests")
-    return Message(where, text, said_at=said_at)
+    return Message(where, text, said_at=said_at, in_answer_to=asked)
 
 
 def _unix(message: dict[str, Any]) -> datetime | None:
-    with suppress(TypeError, ValueError, OverflowError, OSError):  # none, or no time
+    with suppress(KeyError, TypeError, ValueError, OverflowError, OSError):  # none, or no time
         return datetime.fromtimestamp(float(message["create_time"]), UTC)
     return None
 

@@ -13,10 +13,13 @@ from plume_memory.defaults import DEFAULT_URL
 from plume_memory.errors import IdempotencyConflict
 from plume_memory.memory import ParametricMemory
 from plume_memory.records import Form
+from plume_memory.segmentation.forms.piece import Piece
+from plume_memory.segmentation.forms.turns import Turn, answered
 from plume_memory.store.chain import sha256_of
 from plume_memory.store.checks import storable
 
 _MOST_SPEAKER_CHARS = 100
+_MOST_ASKED_CHARS = 1000
 _REPORTED_EVERY = 100
 """Messages between two reports of progress."""
 
@@ -32,6 +35,21 @@ class Message:
     """None: the owner's."""
     said_at: datetime | None = None
     form: Form | None = None
+    in_answer_to: str | None = None
+    """What was said before it that it answers."""
+
+
+class Talk:
+    """What is said by turns in one place, as it comes."""
+
+    def __init__(self) -> None:
+        self._before: Turn | None = None
+
+    def answered(self, speaker: str | None, text: str, said_at: datetime | None) -> str | None:
+        """Take the next turn, and return the question that it answers."""
+        before, turn = self._before, Turn(Piece(0, len(text), speaker=speaker, time=said_at), text)
+        self._before = turn
+        return None if before is None else answered(before, turn)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +153,11 @@ def said_order(said_at: datetime | None) -> tuple[bool, datetime]:
     return False, said_at if said_at.utcoffset() is not None else said_at.replace(tzinfo=UTC)
 
 
+def _asked(said: str | None) -> str | None:
+    """The end of what is answered, as a log can hold it."""
+    return storable(said or "")[-_MOST_ASKED_CHARS:].strip() or None
+
+
 def _append(memory: ParametricMemory, one: Message, text: str, source: str) -> int:
     """Append a message; returns its version, an old one where it is there already."""
     speaker = " ".join(storable(one.speaker or "").split())[:_MOST_SPEAKER_CHARS]
@@ -143,6 +166,7 @@ def _append(memory: ParametricMemory, one: Message, text: str, source: str) -> i
         form=one.form,
         speaker=speaker or None,
         observed_at=one.said_at,
+        in_answer_to=_asked(one.in_answer_to),
         idempotency_key=f"{source}:{sha256_of(one.id)[:40]}",
         metadata={"imported": {"from": source, "id": storable(one.id)}},
         derive=False,

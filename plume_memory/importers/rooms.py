@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from plume_memory.errors import InvalidInput
 from plume_memory.importers.files import export_files, json_entries
-from plume_memory.importers.messages import Message, Passed, in_order
+from plume_memory.importers.messages import Message, Passed, Talk, in_order
 from plume_memory.segmentation.forms.chat import chat_pieces
 from plume_memory.segmentation.forms.piece import Piece
 from plume_memory.segmentation.stamps import has_day
@@ -51,6 +51,7 @@ def slack_messages(path: str | Path, *, owner: str | None = None) -> Iterator[Me
 def _slack(
     file: IO[bytes], name: PurePosixPath, people: Mapping[str, str], owner: str | None
 ) -> Iterator[Message | Passed]:
+    talks: dict[str, Talk] = {}  # the room's, and one a thread
     for message in _objects(file, str(name)):
         text = _slack_text(str(message.get("text") or ""), people)
         if message.get("subtype") not in _SPOKEN:
@@ -58,8 +59,12 @@ def _slack(
         elif not text.strip():
             yield Passed("it has no text")
         else:
-            speaker = people.get(str(message.get("user")), message.get("username"))
-            yield _said(f"{name.parent.name}/{message.get('ts')}", text, speaker, _unix(message.get("ts")), owner)
+            speaker, said_at = people.get(str(message.get("user")), message.get("username")), _unix(message.get("ts"))
+            who, thread = str(message.get("user") or speaker), str(message.get("thread_ts") or "")
+            asked = talks.setdefault(thread, Talk()).answered(who, text, said_at)
+            if thread == str(message.get("ts")):  # what begins a thread is said in the room
+                asked = talks.setdefault("", Talk()).answered(who, text, said_at)
+            yield _said(f"{name.parent.name}/{message.get('ts')}", text, speaker, said_at, owner, asked)
 
 
 def discord_messages(path: str | Path, *, owner: str | None = None) -> Iterator[Message | Passed]:
@@ -73,8 +78,7 @@ def _discord_export(path: str | Path, owner: str | None) -> Iterator[Message | P
             for document in json_entries(file, name):
                 if isinstance(document, dict) and isinstance(document.get("messages"), list):
                     channel = str(_dict(document, "channel").get("id"))
-                    for message in document["messages"]:
-                        yield _discord(message, channel, owner)
+                    yield from _discord(document["messages"], channel, owner)
                 elif isinstance(document, dict) and "Contents" in document:
                     text = str(document["Contents"] or "")
                     own = f"{PurePosixPath(name).parent.name}/{document.get('ID')}"
@@ -110,6 +114,7 @@ def _whatsapp(path: str | Path, owner: str | None) -> Iterator[Message | Passed]
 
 def _chat(text: str, pieces: Sequence[Piece], owner: str | None) -> Iterator[Message | Passed]:
     same: dict[str, int] = {}
+    talk = Talk()
     for piece in pieces:
         body = max(piece.body, piece.start)
         said = text[body : piece.end].strip()
@@ -123,22 +128,33 @@ def _chat(text: str, pieces: Sequence[Piece], owner: str | None) -> Iterator[Mes
             day = "" if has_day(stamp) else f"{piece.time}"  # of a line above, in words
             own = sha256_of(f"{stamp}\n{day}\n{said}")
             same[own] = same.get(own, 0) + 1  # whoever says the same twice in a minute said it twice
-            yield _said(f"{own}/{same[own]}", said, piece.speaker, piece.time, owner)
+            asked = talk.answered(piece.speaker, said, piece.time)
+            yield _said(f"{own}/{same[own]}", said, piece.speaker, piece.time, owner, asked)
 
 
-def _said(where: str, text: str, speaker: object, said_at: datetime | None, owner: str | None) -> Message | Passed:
+def _said(
+    where: str, text: str, speaker: object, said_at: datetime | None, owner: str | None, asked: str | None
+) -> Message | Passed:
     name = speaker if isinstance(speaker, str) and speaker.strip() else "Somebody"
-    return Message(where, text, None if name == owner else name, said_at)
+    return Message(where, text, None if name == owner else name, said_at, in_answer_to=asked)
 
 
-def _discord(message: Any, channel: str, owner: str | None) -> Message | Passed:
-    if not isinstance(message, dict) or message.get("type", "Default") not in _DISCORD_SPOKEN:
-        return Passed("nobody wrote it")
-    text, author = str(message.get("content") or ""), _dict(message, "author")
-    if not text.strip():
-        return Passed("it has no text")
-    said_at = _iso(str(message.get("timestamp") or ""))
-    return _said(f"{channel}/{message.get('id')}", text, author.get("nickname") or author.get("name"), said_at, owner)
+def _discord(messages: Sequence[Any], channel: str, owner: str | None) -> Iterator[Message | Passed]:
+    talk = Talk()
+    texts: dict[str, str] = {}
+    for message in messages:
+        if not isinstance(message, dict) or message.get("type", "Default") not in _DISCORD_SPOKEN:
+            yield Passed("nobody wrote it")
+            continue
+        text, author = str(message.get("content") or ""), _dict(message, "author")
+        if not text.strip():
+            yield Passed("it has no text")
+            continue
+        name, said_at = author.get("nickname") or author.get("name"), _iso(str(message.get("timestamp") or ""))
+        asked = talk.answered(name, text, said_at)
+        asked = texts.get(str(_dict(message, "reference").get("messageId")), asked)  # it names what it answers
+        texts[str(message.get("id"))] = text
+        yield _said(f"{channel}/{message.get('id')}", text, name, said_at, owner, asked)
 
 
 def _slack_people(path: str | Path) -> dict[str, str]:

@@ -34,12 +34,17 @@ def answering(turns: Sequence[Turn]) -> list[Piece]:
     """Return the messages, each under the question that the turn before it ends with, if another asked it."""
     told = [turn.piece for turn in turns[:1]]
     for before, turn in pairwise(turns):
-        question = question_at_end(before.words) if _can_answer(before, turn) else None
+        question = answered(before, turn)
         if question is not None:
             told.append(replace(turn.piece, headings=(*turn.piece.headings, quoted(before.piece.speaker, question))))
         else:
             told.append(turn.piece)
     return told
+
+
+def answered(before: Turn, turn: Turn) -> str | None:
+    """Return the question that a turn answers: the one before it ends with it, and is another's; None of none."""
+    return question_at_end(before.words) if _can_answer(before, turn) else None
 
 
 def quoted(speaker: str | None, said: str) -> str:
