@@ -198,10 +198,10 @@ class TextEncoder:
         return self._key("kv-1", str(self._base.dtype), self._base.device.type, ids)
 
     def sum_key(self, digest: bytes) -> str:
-        """Derivation key of the sum over a chain of texts (sums.py); "sum-3" changes when texts are cut otherwise."""
+        """Derivation key of the sum over a chain of texts (sums.py); "sum-4" changes when texts are cut otherwise."""
         parameterizer = self._required()
         own = (parameterizer.fingerprint, parameterizer.max_tokens)
-        return self._key("sum-3", str(self._base.dtype), self._base.device.type, *own, digest.hex())
+        return self._key("sum-4", str(self._base.dtype), self._base.device.type, *own, digest.hex())
 
     def _key(self, kind: str, *parts: object) -> str:
         return hashlib.sha256(json.dumps([kind, self._base.fingerprint, *parts]).encode()).hexdigest()

@@ -241,8 +241,8 @@ class ParametricMemory(LoggedMemory):
             form: how the text is written; by default as it looks (docs/forms.md).
             speaker: whose words it is, where the text names nobody; by default the owner's.
             observed_at: when it was said or seen, where the text names no time; "yesterday" is counted from there.
-            in_answer_to: the question it answers, where it says nothing without: "Bern." to "Where do you live?". It
-                is told above the text's first unit.
+            in_answer_to: what it answers, where it says nothing without: "Bern." to "Where do you live?"; at most 1,000
+                characters, of which the last 160 are told above the text. The text is then one unit, as a message.
             expires_at: aware; from then on it is no evidence and not recalled, and what it replaced holds again. The
                 log keeps it.
             idempotency_key: the same key with the same text is one update, however often it is sent.

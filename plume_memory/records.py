@@ -207,7 +207,8 @@ class ErasureCertificate:
     artifacts_place: str
     """The only place that was searched for artifacts."""
     still_said_by: tuple[int, ...]
-    """Other versions of the memory whose text, metadata or key holds the same words: they were left alone."""
+    """Other versions of the memory whose text, metadata or key holds the same words, or that quote some of them as what
+    they answer: they were left alone."""
     journal_items: int
     """Items of a LangChain store's journal in the same database that were deleted: those whose texts were erased. 0
     when an erasure is asked about again later."""

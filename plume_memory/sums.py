@@ -13,7 +13,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
 import torch
 
@@ -33,7 +33,8 @@ def digests_of(transitions: Sequence[Transition], behind: tuple[bytes, ...] = ()
     for transition in transitions:
         own = hashlib.sha256(transition.text.encode("utf-8", "surrogatepass"))
         if transition.context != Context():
-            own.update(b"\0" + repr(transition.context).encode())
+            stated = [(one.name, getattr(transition.context, one.name)) for one in fields(Context)]
+            own.update(b"\0" + repr([pair for pair in stated if pair[1] is not None]).encode())
         found.append(hashlib.sha256((found[-1] if found else b"") + own.digest()).digest())
     return tuple(found)
 

@@ -207,7 +207,8 @@ def test_what_the_page_on_updates_says_fails_does_fail(smollm2: object, tmp_path
         told = ["Alice Keller works at Orbit Labs and leads the design team there."]
         assert "design team" in answer("sentence", told, "What does Alice Keller lead?").text
         told = ["Alice lives in Bern.", "Alice works in Geneva."]
-        assert "Geneva" in answer("addition", told, "Where does Alice live?").text
+        assert "Bern" in answer("addition", told, "Where does Alice live?").text
+        assert "Geneva" in answer("addition 2", told, "Where does Alice work?").text
         told = ["Ben plays the cello.", "Ben also plays the organ."]
         both = answer("both", told, "What does Ben play?").text
         assert ("cello" in both) != ("organ" in both)

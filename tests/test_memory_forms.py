@@ -46,9 +46,11 @@ def test_an_answer_stands_under_its_question(memory: ParametricMemory, tmp_path:
     version = memory.update("In Bern. I moved in May.", in_answer_to="Where do you live?", derive=False)
     assert version.metadata["plume"] == {"in_answer_to": "Where do you live?"}
     found = units_of(memory)
-    assert [unit.text for unit in found] == ['In answer to "Where do you live?"\nIn Bern. ', "I moved in May."]
-    assert found[0].text[found[0].own :] == "In Bern. "
-    assert reopened(memory, tmp_path) == found
+    assert [unit.text for unit in found] == ['In answer to "Where do you live?"\nIn Bern. I moved in May.'], "one thing"
+    assert found[0].text[found[0].own :] == "In Bern. I moved in May."
+    memory.update("- peanuts\n- shellfish", in_answer_to="Do you have any allergies?", derive=False)
+    assert units_of(memory)[1].text == 'In answer to "Do you have any allergies?"\n- peanuts\n- shellfish'
+    assert reopened(memory, tmp_path) == units_of(memory)
 
 
 def test_an_update_that_extends_the_history_reads_its_form_too(memory: ParametricMemory, tmp_path: Path) -> None:

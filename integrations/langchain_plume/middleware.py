@@ -9,8 +9,9 @@ of the model the owner's memory is attached: to a ChatPlume in its weights, to a
 what `recall` gives for the last turns, quoted, in a message before the question. When the run ends, what was noted is
 appended to its owner's log, once: the idempotency key is made of thread, message and words. The notes lie
 in the checkpoint, so a run that is resumed, by whomever, or abandoned for another writes neither twice nor
-to the wrong owner, and a summary that replaces the messages takes nothing away. The assistant's words are
-never written: a guess must not become a memory. Only the question it has just asked is kept beside the reply.
+to the wrong owner, and a summary that replaces the messages takes nothing away. The assistant's words are no
+evidence of their own, for a guess must not become a memory: only what it has just asked of the user is kept
+beside the reply, and told above it.
 """
 
 import asyncio
@@ -39,6 +40,8 @@ from plume_memory.segmentation.dates import with_dates
 from plume_memory.segmentation.forms.turns import question_at_end
 from plume_memory.segmentation.said import corrections_in, everything_said
 from plume_memory.store.checks import check_name, storable
+from plume_memory.store.overruling import answered_end
+from plume_memory.terms import speaks_of_me
 
 if TYPE_CHECKING:
     from langgraph.runtime import Runtime
@@ -54,7 +57,6 @@ Notes = Literal["user", "system"]
 
 _TURNS_BEFORE, _CHARS_BEFORE = 4, 1000
 """Messages before one that are shown to `extract`, and how much of each."""
-_MOST_ASKED_CHARS = 1000
 
 
 class Said(TypedDict):
@@ -69,7 +71,7 @@ class Said(TypedDict):
     before: list[str]
     """The turns before it, for `extract`."""
     asked: NotRequired[str | None]
-    """The question of the assistant that it answers."""
+    """What the assistant asked of the user, that it answers."""
 
 
 class PlumeState(AgentState[Any]):
@@ -272,9 +274,9 @@ class PlumeMemoryMiddleware(AgentMiddleware[PlumeState, Any, Any]):
             facts = {"message_id": said["id"], "thread_id": thread}
             facts |= {"replaced_characters": replaced} if replaced else {}
             # a longer one than the memory takes is written in parts: refused, it would be noted again in every run
-            for part in _parts(text, memory.max_update_chars):
+            for at, part in enumerate(_parts(text, memory.max_update_chars)):
                 key = hashlib.sha256(f"{thread}\n{said['id']}\n{part}".encode()).hexdigest()
-                self._write(memory, part, said, facts, key)
+                self._write(memory, part, said if at == 0 else {**said, "asked": None}, facts, key)
             if self._answers_from_weights:
                 self._deriver.begin(memory)
         return {"plume_said": []}
@@ -360,10 +362,10 @@ def _newest(messages: Sequence[AnyMessage]) -> list[tuple[int, HumanMessage]]:
 
 
 def _asked_before(messages: Sequence[AnyMessage]) -> str | None:
-    """The question that the assistant has just asked; None where it asked none."""
+    """What the assistant has just asked of the user; None where it asked nothing, or what it can do itself."""
     last = next((message for message in reversed(messages) if message.text.strip()), None)
     question = question_at_end(last.text) if isinstance(last, AIMessage) else None
-    return None if question is None else storable(question)[-_MOST_ASKED_CHARS:]
+    return None if question is None or speaks_of_me(question) else answered_end(question)
 
 
 def _noted_owner(state: Any) -> str | None:

@@ -35,7 +35,7 @@ def found_note(
             memory=memory,
             version=of.version,
             span=Span(of.start, of.end),
-            text=_said(of, quotes=of.position - 1 not in given),
+            text=_said(of, given=index[of.position - 1] if of.position - 1 in given else None),
             said_at=current.said_at(of),
             speaker=of.speaker,
             score=score,
@@ -66,15 +66,25 @@ def _talk(one: Unit, other: Unit) -> bool:
     return abs(first - second) <= TALK
 
 
+def _quotes(line: str, asked: str) -> bool:
+    """Whether a line that quotes what it answers quotes the end of this."""
+    return asked.endswith(line.strip().partition('"')[2])
+
+
 def _ends_asking(unit: Unit) -> bool:
     return unit.words.rstrip().endswith(("?", "\uff1f")) or only_asks(unit)
 
 
-def _said(unit: Unit, *, quotes: bool) -> str:
-    """Its text without the line that says whose words it is: a note says so beside it; nor, if so, what it answers."""
+def _said(unit: Unit, *, given: Unit | None) -> str:
+    """Its text without the line that says whose words it is: a note says so beside it.
+
+    And without what it answers, if it is the end of the unit that is given before it.
+    """
     heading = unit.text[: unit.own]
-    if not quotes:
-        heading = "".join(line for line in heading.splitlines(keepends=True) if not line.startswith(ANSWERS))
+    if given is not None:
+        asked = f'{" ".join(given.words.split())}"'
+        lines = heading.splitlines(keepends=True)
+        heading = "".join(one for one in lines if not (one.startswith(ANSWERS) and _quotes(one, asked)))
     for line in who_line(unit.speaker, unit.observed_at):
         before, found, behind = heading.rpartition(f"{line}\n")
         heading = before + behind if found and (not before or before.endswith("\n")) else heading

@@ -17,9 +17,9 @@ from plume_memory.segmentation.forms.piece import Piece
 from plume_memory.segmentation.forms.turns import Turn, answered
 from plume_memory.store.chain import sha256_of
 from plume_memory.store.checks import storable
+from plume_memory.store.overruling import answered_end
 
 _MOST_SPEAKER_CHARS = 100
-_MOST_ASKED_CHARS = 1000
 _REPORTED_EVERY = 100
 """Messages between two reports of progress."""
 
@@ -153,11 +153,6 @@ def said_order(said_at: datetime | None) -> tuple[bool, datetime]:
     return False, said_at if said_at.utcoffset() is not None else said_at.replace(tzinfo=UTC)
 
 
-def _asked(said: str | None) -> str | None:
-    """The end of what is answered, as a log can hold it."""
-    return storable(said or "")[-_MOST_ASKED_CHARS:].strip() or None
-
-
 def _append(memory: ParametricMemory, one: Message, text: str, source: str) -> int:
     """Append a message; returns its version, an old one where it is there already."""
     speaker = " ".join(storable(one.speaker or "").split())[:_MOST_SPEAKER_CHARS]
@@ -166,7 +161,7 @@ def _append(memory: ParametricMemory, one: Message, text: str, source: str) -> i
         form=one.form,
         speaker=speaker or None,
         observed_at=one.said_at,
-        in_answer_to=_asked(one.in_answer_to),
+        in_answer_to=answered_end(one.in_answer_to or ""),
         idempotency_key=f"{source}:{sha256_of(one.id)[:40]}",
         metadata={"imported": {"from": source, "id": storable(one.id)}},
         derive=False,

@@ -25,6 +25,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from plume_memory.records import Overrules, Unit
+from plume_memory.segmentation.forms.turns import ANSWERS
 from plume_memory.segmentation.lists import label_of
 from plume_memory.terms import FIRST_PERSON, FUNCTION_WORDS, possessors, speaks_of_me, terms_of
 
@@ -94,8 +95,8 @@ class _Comparison:
         self._asked = [own & asked for own in self._terms]
         if speaks_of_me(question):
             for own, unit in zip(self._asked, units, strict=True):
-                own.update([_ME] if unit.speaker is None and speaks_of_me(unit.text) else [])  # else it is theirs
-        self._whose = [possessors(unit.text) for unit in units]
+                own.update([_ME] if unit.speaker is None and speaks_of_me(_told(unit)) else [])  # else it is theirs
+        self._whose = [possessors(_told(unit)) for unit in units]
         containing = Counter(term for own in self._terms for term in own)
         self._rarity = {term: math.log(1 + len(units) / n) for term, n in containing.items()}
 
@@ -149,6 +150,12 @@ class _Comparison:
         beside = sum(one.version == unit.version and one.text[: one.own].strip() == heading for one in self._units)
         alone = beside == 1 and not _names_several(last) and not label_of(last)
         return set(terms_of(unit.text if alone else own))
+
+
+def _told(unit: Unit) -> str:
+    """A unit's text without what somebody asked before it: that one's "my" is not the unit's."""
+    heading = unit.text[: unit.own].splitlines(keepends=True)
+    return "".join(line for line in heading if not line.startswith(ANSWERS)) + unit.text[unit.own :]
 
 
 def _names_several(heading: str) -> bool:

@@ -7,12 +7,14 @@ Laws, each held by a test:
 - the text of a unit is its span's, without marks of tool calls (calls.py); an item of a list carries the headings of
   its list before it, if they fit the budget. A text that has a form of its own (forms/) is cut by it: then a cell or a
   field is said as a sentence, and the unit's span still points at it;
+- a reply (`Context.in_answer_to`) is one unit as a message of a chat is, or those of its form, of which the first is
+  told under what it answers;
 - whose words they are and of which day stands in the heading next to them, and a day that is named from there
   ("yesterday") has its date beside it.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -60,6 +62,8 @@ def units_of(
     cut = _Cut(budget_tokens, count_tokens)
     units: list[Unit] = []
     for transition in transitions:
+        asked = transition.context.in_answer_to
+        heading = () if asked is None else (quoted(None, asked),)
         text = without_calls(transition.text)
         readable = readable_spans(transition.text)
         if single_sentences:
@@ -68,13 +72,18 @@ def units_of(
             if form == "email" and is_encoded(text):
                 seen = text
             pieces = None if form is None else pieces_of(seen, form)
+            if heading:
+                begin, *more = pieces or [Piece(0, len(seen))]
+                pieces = [replace(begin, headings=(*heading, *begin.headings)), *more]
             if pieces is not None:
-                for piece in _answering(pieces, transition):
+                for piece in pieces:
                     units += cut.units(piece, seen, transition, first_position + len(units))
                 continue
-        cut_up = (piece for first, end in readable for piece in cut.plain(text, first, end, single_sentences))
-        for piece in _answering(cut_up, transition):
-            units += cut.units(piece, text, transition, first_position + len(units), fits=True)
+        for first, end in readable:
+            for piece in cut.plain(text, first, end, single_sentences):
+                told = replace(piece, headings=(*heading, *piece.headings))
+                units += cut.units(told, text, transition, first_position + len(units), fits=True)
+                heading = ()
     return tuple(units)
 
 
@@ -134,16 +143,6 @@ class _Cut:
             if self.count(headed) <= self.budget:
                 return headed
         return said
-
-
-def _answering(pieces: Iterable[Piece], transition: Transition) -> Iterator[Piece]:
-    """Yield the pieces of a text, the first under the question that its caller says it answers."""
-    asked = transition.context.in_answer_to
-    for at, piece in enumerate(pieces):
-        if at == 0 and asked is not None:
-            yield replace(piece, headings=(quoted(None, asked), *piece.headings))
-        else:
-            yield piece
 
 
 def _told_at(transition: Transition, days_earlier: int) -> datetime | None:

@@ -29,6 +29,7 @@ from plume_memory.store.entries import KEY_SHA256, Clock, Entry, check_expected,
 from plume_memory.store.journaled import erase_item
 from plume_memory.store.log import utc_now
 from plume_memory.store.memories import FoundMemory, find_memory, not_found
+from plume_memory.store.overruling import context_of
 from plume_memory.store.purge import Unfinished, finish, secure_deletes, unfinished
 from plume_memory.store.reading import VERSION_COLUMNS, erasures_of, to_version
 from plume_memory.store.sources import Source, adopt_unsourced
@@ -290,7 +291,7 @@ def _check_not_repeated(found: FoundMemory, words: str, entry: Entry) -> None:
 
 
 def said_by(connection: sa.Connection, found: FoundMemory, gone: int, words: str) -> tuple[int, ...]:
-    """Return the versions beside `gone` that hold the same words."""
+    """Return the versions beside `gone` that hold the same words, or quote some of them as what they answer."""
     words = words.strip()
     if not words:
         return ()
@@ -304,7 +305,17 @@ def said_by(connection: sa.Connection, found: FoundMemory, gone: int, words: str
             is_in(connection, words, VersionRow.idempotency_key),
         ),
     )
-    return tuple(connection.execute(query.order_by(VersionRow.number)).scalars())
+    found_in = set(connection.execute(query).scalars())
+    answering = sa.select(VersionRow.number, VersionRow.metadata_json).where(
+        VersionRow.memory_id == found.id,
+        VersionRow.number != gone,
+        is_in(connection, '"in_answer_to"', VersionRow.metadata_json),
+    )
+    erased = " ".join(words.split())
+    for number, metadata_json in connection.execute(answering):
+        asked = context_of(metadata_json).in_answer_to
+        found_in |= {number} if asked and " ".join(asked.split()) in erased else set()
+    return tuple(sorted(found_in))
 
 
 def _left(version: Version) -> str:

@@ -14,11 +14,12 @@ from typing import Any, get_args
 
 from plume_memory.errors import InvalidInput
 from plume_memory.records import Context, Form, Overrules
+from plume_memory.store.checks import check_text, storable
 
 NAME = "plume"
 _FORMS = get_args(Form)
 _MOST_SPEAKER_CHARS = 100
-_MOST_ASKED_CHARS = 2000
+_MOST_ASKED_CHARS = 1000
 
 
 def with_overrules(
@@ -108,14 +109,16 @@ def _written(context: Context) -> dict[str, str]:
     if context.observed_at is not None and not isinstance(context.observed_at, datetime):
         raise InvalidInput(f"observed_at is a datetime, got {context.observed_at!r}.")
     asked = context.in_answer_to
-    if asked is not None and (not isinstance(asked, str) or not asked.strip() or len(asked) > _MOST_ASKED_CHARS):
-        raise InvalidInput(
-            f"in_answer_to is the question that was asked, a text of 1 to {_MOST_ASKED_CHARS:,} characters; got "
-            f"{asked!r:.100}."
-        )
+    if asked is not None and len(check_text(asked, what="in_answer_to")) > _MOST_ASKED_CHARS:
+        raise InvalidInput(f"in_answer_to has {len(asked):,} characters; give at most {_MOST_ASKED_CHARS:,}.")
     time = None if context.observed_at is None else context.observed_at.isoformat()
     found = {"form": context.form, "speaker": speaker and speaker.strip(), "observed_at": time, "in_answer_to": asked}
     return {name: value for name, value in found.items() if value is not None}
+
+
+def answered_end(said: str) -> str | None:
+    """Return the end of what a reply answers, as `in_answer_to` takes it; None where it says nothing."""
+    return storable(said).strip()[-_MOST_ASKED_CHARS:].strip() or None
 
 
 def _numbers(found: Any) -> tuple[int, ...]:

@@ -44,7 +44,16 @@ def test_a_reply_is_written_with_its_question(memory: ParametricMemory) -> None:
     assert (found.unit.start, found.unit.end) == (0, 7)
 
 
-@pytest.mark.parametrize("before", [[], [AIMessage("Nice to meet you!")], [HumanMessage("Who owns billing?")]])
+@pytest.mark.parametrize(
+    "before",
+    [
+        [],
+        [AIMessage("Nice to meet you!")],
+        [HumanMessage("Who owns billing?")],
+        [AIMessage("Noted! Is there anything else I can help you with?")],
+        [AIMessage("What can I do for you?")],
+    ],
+)
 def test_what_answers_nothing_stands_alone(memory: ParametricMemory, before: list[Any]) -> None:
     assert told(memory, *before, HumanMessage("I live in Bern.")) == [("I live in Bern.", None)]
 
@@ -52,6 +61,20 @@ def test_what_answers_nothing_stands_alone(memory: ParametricMemory, before: lis
 def test_a_question_that_no_log_can_hold_holds_up_nothing(memory: ParametricMemory) -> None:
     asked = AIMessage("Which city\x00 do you live in?")
     assert told(memory, asked, HumanMessage("In Bern")) == [("In Bern", "Which city  do you live in?")]
+    asked = AIMessage("Which city?" + "\x00" * 1200)
+    assert told(memory, asked, HumanMessage("In Oslo"))[1] == ("In Oslo", "Which city?")
+
+
+def test_of_two_messages_and_of_the_parts_of_a_long_one_the_first_answers(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'short.db'}"
+    with ParametricMemory.open("short", url=url, engine=ENGINE, max_update_chars=20) as short:
+        asked = AIMessage("Which city do you live in?")
+        found = told(short, asked, HumanMessage("In Bern, the capital."), HumanMessage("I have a boat."))
+    assert found == [
+        ("In Bern, the capital", "Which city do you live in?"),
+        (".", None),
+        ("I have a boat.", None),
+    ]
 
 
 class Foreign(BaseChatModel):

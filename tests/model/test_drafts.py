@@ -29,17 +29,17 @@ class Letters:
 
 @pytest.mark.parametrize(
     ("said", "guess"),
-    [("I li", "ve in"), ("xx in ", "Bern"), ("Bern", ""), ("e", ""), ("", ""), ("zz", ""), ("wh", "ere d")],
+    [("I l", "ive i"), ("xx?", ""), ("Ber", "n"), ("zz", ""), ("", ""), ("t", ""), ("wh", "ere d")],
 )
-def test_a_guess_is_what_followed_the_last_two_tokens(said: str, guess: str) -> None:
+def test_a_guess_is_what_followed_the_last_token(said: str, guess: str) -> None:
     drafts = Drafts(["I live in Bern", "where do I live?"], Letters())
     assert "".join(map(chr, drafts.after([ord(letter) for letter in said], 5))) == guess
 
 
 def test_what_comes_first_is_looked_at_first_and_no_guess_is_longer_than_asked() -> None:
     drafts = Drafts(["abcdef", "abxyz"], Letters())
-    assert drafts.after([97, 98], 2) == [99, 100]
-    assert drafts.after([97, 98], 0) == []
+    assert drafts.after([98], 2) == [99, 100]
+    assert drafts.after([98], 0) == []
 
 
 @pytest.fixture

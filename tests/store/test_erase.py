@@ -221,6 +221,13 @@ def test_other_versions_that_say_the_same_are_named(filled: Log, erasures: Erasu
     assert certificate.still_said_by == (4, 5)
 
 
+def test_a_reply_that_quotes_what_is_erased_is_named(filled: Log, erasures: Erasures) -> None:
+    filled.append("alice", "I am back. Who owns the  billing service?")
+    filled.append("alice", "Aisha", metadata={"plume": {"in_answer_to": "Who owns the billing service?"}})
+    filled.append("alice", "Ghent", metadata={"plume": {"in_answer_to": "Where will the offsite be?"}})
+    assert erasures.erase("alice", 4).still_said_by == (5,)
+
+
 def test_the_certificate_is_json(filled: Log, erasures: Erasures) -> None:
     certificate = erasures.erase("alice", 1, span=HOME, expected_version=3)
     found = json.loads(certificate.to_json())

@@ -136,8 +136,8 @@ def _is_clear(found: "re.Match[str]") -> bool:
 def _takes_turns(said: Sequence[str], needed: int) -> bool:
     """Whether lines "Anna: text" are what people say by turns, and not the labels of a record.
 
-    Somebody speaks twice, or all are roles, or they are "me" and one other; and most of what is said is a sentence. Or
-    half of it is questions that another answers, with a word or two.
+    Somebody speaks twice, or all are roles, or they are "me" and one other; and most of what is said is a sentence, or
+    each speaks twice, and half of it is questions that another says something to.
     """
     turns = [(found.group("name").strip(" *"), line[found.end() :]) for line in said if (found := _NAMED.match(line))]
     names = Counter(name.lower() for name, _ in turns)
@@ -152,8 +152,12 @@ def _takes_turns(said: Sequence[str], needed: int) -> bool:
     )
     if not people or len(names) < 2 or len(turns) * 2 <= len(said):
         return False
-    answered = (one != other and question_at_end(words) for (one, words), (other, _) in pairwise(turns))
-    if sum(map(bool, answered)) * 2 >= len(turns):
+    asks = [question_at_end(words) is not None for _, words in turns]
+    met = sum(
+        asked and not asked_back and one != other
+        for (asked, (one, _)), (asked_back, (other, _)) in pairwise(zip(asks, turns, strict=True))
+    )
+    if min(names.values()) > 1 and met * 2 >= len(turns):
         return True
     again = owned or (max(names.values()) > 1 and len(turns) >= _NAME_LINES)
     return again and sum(_is_sentence(words) for _, words in turns) * 2 > len(turns)

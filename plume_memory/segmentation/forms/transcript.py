@@ -4,6 +4,7 @@ WebVTT, SubRip, "[00:01:23] Anna: text", and "Anna (00:01:23):" in a line of its
 """
 
 import re
+from itertools import pairwise
 
 from plume_memory.segmentation.forms.piece import Piece, lines_of
 from plume_memory.segmentation.forms.turns import Turn, answering
@@ -13,7 +14,7 @@ _CUE = re.compile(rf"(?P<at>{_AT})[ \t]+-->[ \t]+{_AT}.*$")
 _LINE = re.compile(
     rf"[\[(]?(?P<at>{_AT})[\])]?[ ]*(?:[-–—][ ]*)?(?:(?P<name>[^\s:<>\[\](){{}}][^:\n<>\[\]{{}}]{{0,40}}):(?= |$))?[ ]*"
 )
-_ABOVE = re.compile(rf"(?P<name>[^\s:<>\[\](){{}}][^:\n<>\[\](){{}}]{{0,40}}?)[ ]+\((?P<at>{_AT})\)[ ]*:?[ ]*$")
+_ABOVE = re.compile(rf"(?P<name>[^\s:<>\[\](){{}}][^:\n<>\[\](){{}}]{{0,40}}?)[ ]+\((?P<at>{_AT})\):[ ]*$")
 _VOICE = re.compile(r"<v(?:\.[\w.]+)? ([^<>\n]{1,60})>|</v>")
 _NAMED = re.compile(r"(?P<name>[A-Z][\w.' -]{0,40}):[ ]+")
 _BEGINS = 60
@@ -23,7 +24,10 @@ _BEGINS = 60
 def transcript_pieces(text: str) -> list[Piece] | None:
     """Read a transcript; None if no line of it is stamped."""
     lines = list(lines_of(text))
-    pattern = next((one for one in (_CUE, _ABOVE) if any(one.match(line) for _, line in lines)), _LINE)
+    if any(_CUE.match(line) for _, line in lines):
+        pattern = _CUE
+    else:
+        pattern = _ABOVE if _ABOVE.match(next((line for _, line in lines if line.strip()), "")) else _LINE
     cues = pattern is _CUE
     begun: list[tuple[int, int, str, str | None]] = []  # start, body, at, speaker
     for number, (start, line) in enumerate(lines):
@@ -57,9 +61,11 @@ def is_transcript(text: str) -> bool:
     said = [line for _, line in lines_of(text) if line.strip()]
     if len(said) > 2 and said[0].strip("\ufeff ").isdigit() and _CUE.match(said[1]):
         return True
-    if said and _ABOVE.match(said[0]):
-        begun = [_seconds(found.group("at")) for line in said if (found := _ABOVE.match(line))]
-        return len(begun) > 1 and begun == sorted(begun) and begun[0] < _BEGINS
+    above = [(at, _seconds(found.group("at"))) for at, line in enumerate(said) if (found := _ABOVE.match(line))]
+    if above and above[0][0] == 0:
+        seconds = [second for _, second in above]
+        spoken = all(one + 1 != other for (one, _), (other, _) in pairwise([*above, (len(said), 0)]))
+        return len(above) > 1 and seconds == sorted(seconds) and seconds[0] < _BEGINS and spoken
     stamped = [found for line in said if (found := _LINE.match(line)) and found.end() < len(line)]
     seconds = [_seconds(found.group("at")) for found in stamped]
     first = bool(said) and _LINE.match(said[0]) is not None

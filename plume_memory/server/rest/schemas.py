@@ -180,7 +180,7 @@ class NewUpdate(Incoming):
     """Whose words it is; the owner's, if it is left out."""
     observed_at: Moment | None = None
     """When it was said: "yesterday" is counted from there."""
-    in_answer_to: str | None = None
+    in_answer_to: Annotated[str, Field(min_length=1, max_length=1000)] | None = None
     """The question it answers, where it says nothing without."""
     expires_at: Moment | None = None
     """With its zone; from then on it is not read, and stays in the log."""

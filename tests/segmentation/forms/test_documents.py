@@ -230,7 +230,28 @@ def test_a_transcript_with_names_above_what_is_said(texts, units):
         'At 00:09\nIn answer to Speaker 1: "Which day is the launch?"\nVera Holm:\nMay 6. We moved it.',
     ]
     assert "".join(text[unit.start : unit.end] for unit in units(text)) == text
-    assert form_of("Vera (9:15):\nhi\nBo (9:17):\nhello") != "transcript", "by a clock"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Vera (9:15):\nhi\nBo (9:17):\nhello",
+        "Intro (0:42)\nOne (1:20)\nTwo (3:05)",
+        "Intro (0:42):\nOne (1:20):\nTwo (3:05):",
+        "Warm-up (0:30)\nSquats (1:00)\nPlank (1:30)\nKeep your back straight.",
+        "Pasta (0:12)\nboil\nRice (0:20)\nsimmer",
+    ],
+)
+def test_what_is_no_transcript(text):
+    assert form_of(text) != "transcript"
+
+
+def test_a_line_that_looks_like_another_transcripts_begins_nothing(texts):
+    text = "[00:00:03] Vera: Let us hear\nthe intro (0:30):\n[00:00:09] Bo: Fine."
+    assert texts(text) == [
+        "At 00:00:03\nVera:\nLet us hear the intro (0:30):",
+        "At 00:00:09\nBo:\nFine.",
+    ]
 
 
 @pytest.mark.parametrize(
