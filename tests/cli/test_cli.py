@@ -472,6 +472,12 @@ def test_a_disk_that_is_full_is_not_taken_for_the_output(
     assert json.loads(err)["error"] == "OSError"
 
 
+def test_a_reply_is_told_with_its_question(plume: Any) -> None:
+    version = plume("update", "Rex", "--in-answer-to", "What is your dog called?", "--json")[1]
+    assert version["metadata"]["plume"] == {"in_answer_to": "What is your dog called?"}
+    assert 'What is your dog called?\\"\nRex' in plume("recall", "What is my dog called?")[1].replace("\\n", "\n")
+
+
 def test_notes_are_recalled_for_a_question_within_a_period_and_for_nothing_not(plume: Any) -> None:
     plume("update", "My dog is called Rex.", "--observed-at", "2026-03-04", "--speaker", "Ann")
     plume("update", "My dog has expired.", "--expires-at", "2026-03-05")
