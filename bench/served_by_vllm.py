@@ -357,6 +357,8 @@ class Comparison:
         chance, people = random.Random(0), NAMES[:questions]
         engine = Engine.load("smollm2-135m", dtype="float32", device="cpu")
         self.base = engine.base
+        assert engine.base.loaded_by_others is not None, "it was loaded by its name"
+        self.loaded_by = engine.base.loaded_by_others.name
         self._said: dict[tuple[int, int], Said] = {}
         told = [about(name, chance) for name in people]
         self.asks = [ASKED[at % len(ASKED)][0].format(name) for at, name in enumerate(people)]
@@ -393,7 +395,7 @@ class Comparison:
         """Export the evidence's adapters, on this disk and in memory."""
         from plume_memory.lora.vllm import export_vllm  # noqa: PLC0415
 
-        known = {"base_model": self.base.loaded_by_others.name, "base_fingerprint": self.base.fingerprint}
+        known = {"base_model": self.loaded_by, "base_fingerprint": self.base.fingerprint}
         exported: list[list[Path]] = []
         with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as memory:
             for where, folder in (("disk", self.adapters), ("memory", Path(memory))):
@@ -454,7 +456,7 @@ class Comparison:
         for place in PLACES:
             own = plans["evidence" if place.max_loras else "bare"]
             plan = {
-                **{"base": self.base.loaded_by_others.name, "rank": self.global_factors.rank},
+                **{"base": self.loaded_by, "rank": self.global_factors.rank},
                 **{"tokens": self.tokens, "timed_tokens": TIMED_TOKENS},
                 **{"max_loras": place.max_loras, "max_cpu_loras": place.max_cpu_loras},
                 "modules": self.modules if place.limited else None,
