@@ -8,6 +8,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
 
@@ -120,12 +121,12 @@ def test_readers_that_note_the_same_artifact_at_once_are_no_error(database: Data
 
     def note(_: int) -> list[bool]:
         sources, noted = Sources(database, "alice", last_erasure=0), []
-        try:
+        with ExitStack() as failed:
+            failed.callback(together.abort)  # nobody waits for one that failed; one that is done lets the others wake
             for key in keys:
                 together.wait(300)
                 noted.append(sources.note(key, key))
-        finally:
-            together.abort()  # nobody waits for one that failed
+            failed.pop_all()
         return noted
 
     with ThreadPoolExecutor(readers) as threads:
