@@ -163,7 +163,10 @@ def test_a_page_that_these_rows_do_not_make_is_read_as_it_is_committed() -> None
                 found = [
                     sum(rank is not None and rank <= int(column[1:]) for rank in ranks) / len(ranks) for ranks in of
                 ]
-                assert f"{100 * sum(found) / len(found):.1f}" == cell.split(" ")[0], (method, column)
+                exact = (
+                    100 * sum(found) / len(found)
+                )  # a half may be rounded either way: it was summed in another order
+                assert float(cell.split(" ")[0]) == pytest.approx(exact, abs=0.05 + 1e-9), (method, column)
 
 
 def test_a_folder_without_figures_says_what_makes_them(tmp_path: Path) -> None:
