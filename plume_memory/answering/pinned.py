@@ -336,17 +336,13 @@ class Snapshot:
         base = self._engine.base
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            known_as = base.loaded_by_others or LoadedByOthers(base.name)
+            name, revision = base.loaded_by_others or LoadedByOthers(base.name)
             if format == "vllm":
-                return export_vllm(factors, folder, base_model=known_as.name, base_fingerprint=base.fingerprint)
-            if format == "peft":
-                export_peft(
-                    factors,
-                    folder,
-                    base_model=known_as.name,
-                    base_fingerprint=base.fingerprint,
-                    revision=known_as.revision,
+                return export_vllm(
+                    factors, folder, base_model=name, base_fingerprint=base.fingerprint, revision=revision
                 )
+            if format == "peft":
+                export_peft(factors, folder, base_model=name, base_fingerprint=base.fingerprint, revision=revision)
             else:
                 save_factors(factors, folder / "factors.safetensors", fingerprints={"model": base.fingerprint})
         except OSError as err:

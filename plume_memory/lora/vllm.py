@@ -20,7 +20,9 @@ RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 _NAME_CHARS = 24
 
 
-def export_vllm(factors: LoraFactors, directory: Path, *, base_model: str, base_fingerprint: str) -> Path:
+def export_vllm(
+    factors: LoraFactors, directory: Path, *, base_model: str, base_fingerprint: str, revision: str | None = None
+) -> Path:
     """Write a folder for vLLM into a directory, atomically, and return it. Its name is the adapter's.
 
     Equal factors of an equal model get an equal name, and no others. The rank is rounded up with rows of zeros, which
@@ -31,6 +33,7 @@ def export_vllm(factors: LoraFactors, directory: Path, *, base_model: str, base_
         directory: where adapters are kept; a LoRA resolver of vLLM's looks there by name.
         base_model: name or path that vLLM loads the base model from.
         base_fingerprint: of the base model.
+        revision: of the base model's name, where it is one of the hub.
 
     Raises:
         InvalidInput: the rank is above all that vLLM serves.
@@ -38,7 +41,7 @@ def export_vllm(factors: LoraFactors, directory: Path, *, base_model: str, base_
     content = to_bytes(factors, fingerprints={"model": base_fingerprint})
     folder = directory / f"plume-{hashlib.sha256(content).hexdigest()[:_NAME_CHARS]}"
     fitting = padded(factors, served_rank(factors.rank))
-    export_peft(fitting, folder, base_model=base_model, base_fingerprint=base_fingerprint)
+    export_peft(fitting, folder, base_model=base_model, base_fingerprint=base_fingerprint, revision=revision)
     return folder
 
 

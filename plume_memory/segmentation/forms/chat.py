@@ -9,11 +9,10 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from itertools import pairwise
 from typing import NamedTuple
 
 from plume_memory.segmentation.forms.piece import Piece, lines_of
-from plume_memory.segmentation.forms.turns import Turn, answering, question_at_end
+from plume_memory.segmentation.forms.turns import Turn, answering
 from plume_memory.segmentation.said import is_small_talk
 from plume_memory.segmentation.stamps import STAMP, DayOrder, day_alone, has_day
 
@@ -136,8 +135,7 @@ def _is_clear(found: "re.Match[str]") -> bool:
 def _takes_turns(said: Sequence[str], needed: int) -> bool:
     """Whether lines "Anna: text" are what people say by turns, and not the labels of a record.
 
-    Somebody speaks twice, or all are roles, or they are "me" and one other; and most of what is said is a sentence, or
-    each speaks twice, and half of it is questions that another says something to.
+    Somebody speaks twice, or all are roles, or they are "me" and one other; and most of what is said is a sentence.
     """
     turns = [(found.group("name").strip(" *"), line[found.end() :]) for line in said if (found := _NAMED.match(line))]
     names = Counter(name.lower() for name, _ in turns)
@@ -150,17 +148,10 @@ def _takes_turns(said: Sequence[str], needed: int) -> bool:
     people = all(
         name.lower() in ROLES or (name[0].isupper() and len(name.split()) <= _MOST_NAME_WORDS) for name, _ in turns
     )
-    if not people or len(names) < 2 or len(turns) * 2 <= len(said):
-        return False
-    asks = [question_at_end(words) is not None for _, words in turns]
-    met = sum(
-        asked and not asked_back and one != other
-        for (asked, (one, _)), (asked_back, (other, _)) in pairwise(zip(asks, turns, strict=True))
-    )
-    if min(names.values()) > 1 and met * 2 >= len(turns):
-        return True
-    again = owned or (max(names.values()) > 1 and len(turns) >= _NAME_LINES)
-    return again and sum(_is_sentence(words) for _, words in turns) * 2 > len(turns)
+    again = len(names) > 1 and (owned or max(names.values()) > 1)
+    sentences = sum(_is_sentence(words) for _, words in turns)
+    enough = len(turns) >= (2 if owned else _NAME_LINES) and len(turns) * 2 > len(said)
+    return people and again and enough and sentences * 2 > len(turns)
 
 
 def _is_sentence(words: str) -> bool:

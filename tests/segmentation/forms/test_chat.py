@@ -93,20 +93,6 @@ def test_names_and_what_they_say(texts):
 @pytest.mark.parametrize(
     "text",
     [
-        "Ann: Which day is the vet?\nBo: Thursday at nine\nAnn: what does Rex weigh?\nBo: 31 kilos",
-        "Q: When was it built?\nA: 1911\nQ: Who built it?\nA: Hugo Leventhal",
-        "Mia: what's the wifi password\nJonas: larch-4471\nMia: and which bus goes there?\nJonas: the 36",
-    ],
-)
-def test_questions_and_short_answers_are_a_chat(text, units):
-    assert form_of(text) == "chat"
-    assert len({unit.speaker for unit in units(text)}) == 2
-    assert ["In answer to " in unit.text for unit in units(text)] == [False, True, False, True]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
         "Song: What is love?\nArtist: Haddaway\nYear: 1993",
         "Book: Who Moved My Cheese?\nAuthor: Spencer Johnson",
         "Front: What is the capital of France?\nBack: Paris",
